@@ -1,0 +1,205 @@
+"""A table larger than memory: `Dataset` opens files or frames, describes them, and hands out their rows in pieces.
+
+Paths, patterns, URLs or frames come in; a `Source` (what loaders read), a `Schema` and frames go out. Opening reads
+footers and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from rowmill.errors import ArgumentError, DtypeError
+from rowmill.schema import Schema
+from rowmill.sources.open import open_source, stored_schema
+from rowmill.sources.sizes import parse_bytes, total_memory
+from rowmill.sources.source import Fragment, Source, fit_fragments
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+
+class Dataset:
+    """Rows from Parquet, CSV or Arrow files, or from a frame in memory.
+
+    `path_or_source`: a file, list, glob pattern, folder, URL, frame, dict of arrays, Arrow stream, or a `Source`.
+    `engine`: "parquet", "csv" or "ipc"; by default told by the file names.
+    `part_size` (bytes or "128MB") or `part_mem_fraction` (of the machine's memory): how much a partition may hold.
+    `npartitions`: in how many partitions a frame is cut.
+    `dtypes`: column to dtype, applied while reading; "hex" reads hexadecimal strings as integers.
+    `storage_options`: credentials and end point of an object store, as fsspec or object-store spell them.
+    `schema`: a `Schema` whose tags and properties describe the columns; by default the one stored beside the files.
+    `client` and `cpu` are accepted for compatibility and mean nothing: all work is done by threads of this process.
+    Other keyword arguments belong to the format (CSV: `sep`, `names`, `header`, `null_values`, ...).
+    """
+
+    def __init__(
+        self,
+        path_or_source: Any,
+        engine: str | None = None,
+        *,
+        npartitions: int | None = None,
+        part_size: int | str | None = None,
+        part_mem_fraction: float | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        dtypes: Mapping[str, Any] | None = None,
+        client: Any = None,
+        cpu: bool | None = None,
+        base_dataset: Dataset | None = None,
+        schema: Schema | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if schema is not None and not isinstance(schema, Schema):
+            raise DtypeError(f"schema is {type(schema).__name__}; wanted rowmill.Schema; build one with Schema([...])")
+        if npartitions is not None and npartitions < 1:
+            raise ArgumentError(f"npartitions is {npartitions}; wanted at least 1")
+        self.part_bytes = _part_bytes(part_size, part_mem_fraction)
+        self.source: Source = open_source(
+            path_or_source, engine, npartitions=npartitions, storage_options=storage_options, dtypes=dtypes, **kwargs
+        )
+        self.schema = _described(self.source.schema, schema or stored_schema(self.source))
+        self.base_dataset = self if base_dataset is None else base_dataset
+        self.dtypes, self.client, self.cpu, self.engine = dtypes, client, True, engine
+
+    @property
+    def fragments(self) -> Sequence[Fragment]:
+        """The partitions: row groups, joined or cut to `part_size` where one was given."""
+        natural = self.source.fragments
+        if self.part_bytes is None:
+            return natural
+        rows = int(self.part_bytes / max(self.source.row_bytes(self.columns), 1e-9))
+        return fit_fragments(natural, max(1, rows))
+
+    @property
+    def columns(self) -> list[str]:
+        return self.schema.column_names
+
+    @property
+    def num_rows(self) -> int:
+        return sum(f.rows for f in self.source.fragments)
+
+    @property
+    def npartitions(self) -> int:
+        return len(self.fragments)
+
+    @property
+    def partition_lens(self) -> list[int]:
+        """Rows of each partition."""
+        return [f.rows for f in self.fragments]
+
+    def __len__(self) -> int:
+        return self.num_rows
+
+    def __repr__(self) -> str:
+        return f"Dataset({len(self.schema)} columns, {self.source})"
+
+    def with_schema(self, schema: Schema) -> Dataset:
+        """The same rows, described by another schema (its tags and properties)."""
+        if not isinstance(schema, Schema):
+            raise DtypeError(f"schema is {type(schema).__name__}; wanted rowmill.Schema; build one with Schema([...])")
+        return self._like(self.source, schema)
+
+    def with_tags(self, tags: Mapping[str, str | Iterable[str]]) -> Dataset:
+        """The same rows with tags added: `with_tags({"label": Tags.TARGET})`."""
+        changed = Schema(self.schema[name].with_tags(new) for name, new in tags.items())
+        return self._like(self.source, self.schema + changed)
+
+    def _like(self, source: Source, schema: Schema | None = None) -> Dataset:
+        """Another dataset with this one's settings."""
+        other = Dataset(source, schema=schema or self.schema, base_dataset=self.base_dataset)
+        other.part_bytes, other.engine = self.part_bytes, self.engine
+        return other
+
+    def head(self, n: int = 5) -> pl.DataFrame:
+        """The first `n` rows."""
+        frames, left = [], n
+        for fragment in self.source.fragments:
+            if left <= 0:
+                break
+            frames.append(self.source.read(fragment.slice(0, min(left, fragment.rows)), self.columns))
+            left -= frames[-1].height
+        return pl.concat(frames) if frames else self.empty()
+
+    def empty(self) -> pl.DataFrame:
+        """A frame with the columns and no rows."""
+        return self.source.read(Fragment(0, 0, 0), self.columns)
+
+    def to_iter(
+        self,
+        columns: str | Sequence[str] | None = None,
+        *,
+        indices: Sequence[int] | None = None,
+        shuffle: bool = False,
+        seed: int | None = None,
+        use_file_metadata: bool | None = None,
+        epochs: int = 1,
+    ) -> Partitions:
+        """One Polars frame per partition; `len()` is the number of rows. `shuffle` changes the order of partitions.
+
+        `indices` choose partitions by their place after the shuffle. `use_file_metadata` means nothing: rows are
+        always counted from metadata.
+        """
+        fragments = list(self.fragments)
+        if shuffle:
+            order = np.random.Generator(np.random.Philox(seed)).permutation(len(fragments))
+            fragments = [fragments[i] for i in order]
+        if indices is not None:
+            fragments = [fragments[i] for i in indices]
+        return Partitions(self.source, fragments * epochs, self._names(columns))
+
+    def _names(self, columns: str | Sequence[str] | None) -> list[str]:
+        if columns is None:
+            return self.columns
+        names = [columns] if isinstance(columns, str) else list(columns)
+        return [self.schema[name].name for name in names]
+
+    def to_polars(self, columns: str | Sequence[str] | None = None) -> pl.DataFrame:
+        """The whole table in memory."""
+        frames = list(self.to_iter(columns))
+        return pl.concat(frames) if frames else self.empty().select(self._names(columns))
+
+    def to_pandas(self, columns: str | Sequence[str] | None = None) -> pd.DataFrame:
+        """The whole table in memory; integers with nulls stay integers (pandas' Arrow types)."""
+        return self.to_polars(columns).to_pandas(use_pyarrow_extension_array=True)
+
+    def to_arrow(self, columns: str | Sequence[str] | None = None) -> pa.Table:
+        """The whole table in memory."""
+        return self.to_polars(columns).to_arrow()
+
+
+class Partitions:
+    """Partitions to be read one after another; its length is their number of rows."""
+
+    def __init__(self, source: Source, fragments: Sequence[Fragment], columns: Sequence[str]) -> None:
+        self.fragments = fragments
+        self._source = source
+        self._columns = columns
+
+    def __len__(self) -> int:
+        return sum(f.rows for f in self.fragments)
+
+    def __iter__(self) -> Iterator[pl.DataFrame]:
+        return (self._source.read(fragment, self._columns) for fragment in self.fragments)
+
+
+def _part_bytes(size: int | str | None, fraction: float | None) -> int | None:
+    if size is not None:
+        return parse_bytes(size, "part_size")
+    if fraction is None:
+        return None
+    if not 0 < fraction < 1:
+        raise ArgumentError(f"part_mem_fraction is {fraction}; wanted more than 0 and less than 1")
+    return int(total_memory() * fraction)
+
+
+def _described(found: Schema, given: Schema | None) -> Schema:
+    """The columns that are there, with the tags and properties that are known of them."""
+    if given is None:
+        return found
+    return Schema(
+        c.with_tags(given[c.name].tags).with_properties(given[c.name].properties) if c.name in given else c for c in found
+    )

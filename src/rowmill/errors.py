@@ -1,0 +1,56 @@
+"""The exception tree: what Rowmill raises, and nothing else.
+
+Every message has three parts: what was found, what was wanted, what to do. Each class is also the built-in type that
+people already catch (`ValueError`, `FileNotFoundError`, ...), so an `except` written for another library still works.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class RowmillError(Exception):
+    """The root of all errors that Rowmill raises on purpose."""
+
+
+class ArgumentError(RowmillError, ValueError):
+    """An argument has a value that cannot be meant."""
+
+
+class ColumnError(RowmillError, ValueError):
+    """A column that was asked for is not there, or cannot be used in the way it was asked for."""
+
+
+class DtypeError(RowmillError, TypeError):
+    """A column's type cannot be delivered exactly, so it is refused by name."""
+
+
+class NullError(RowmillError, ValueError):
+    """A column holds nulls and nobody said what they should become."""
+
+
+class NoFilesError(RowmillError, FileNotFoundError):
+    """A path, list or pattern that names no file."""
+
+
+class DataFileError(RowmillError, OSError):
+    """A file that is damaged, truncated, unreadable, or changed since it was opened."""
+
+
+class SchemaDriftError(RowmillError, ValueError):
+    """Two files of one dataset disagree about a column in a way that would lose or change values."""
+
+
+class MemoryLimitError(RowmillError, ValueError):
+    """The `memory` setting is too small for what has to be in memory at once."""
+
+
+class ForkedError(RowmillError, RuntimeError):
+    """A running feed was used in a process forked from the one that started it."""
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """`"; did you mean 'C26'?"`, or nothing: the end of a message about an unknown name."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

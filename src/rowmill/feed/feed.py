@@ -1,0 +1,307 @@
+"""Connects plan, reading, packing and slicing over threads: planned chunks in, batches out.
+
+Promises, each with a test in tests/contract:
+1. Every planned row is delivered exactly once, in the planned order; threads are gone when the epoch ends.
+2. If reading fails, complete batches before it are delivered, then the original exception is raised in the training loop,
+   with a note that names file and row group. Any exception type, SystemExit and KeyboardInterrupt included.
+3. If the consumer leaves (break, exception, garbage collection, interpreter exit), work is cancelled, threads end, nothing
+   is printed.
+4. Memory is bounded: at most one fragment a thread, and at most `window_rows` packed rows not yet handed out.
+5. A batch that the user keeps is never overwritten (see `block.Pool`).
+
+    tasks, in order ──► N threads: read ─► wait for room ─► deal each row to its place in a block
+    training loop   ◄── waits for the next chunk to be full, takes views of its blocks, gives the room back
+
+All state is guarded by one lock. Threads never wait for each other except for room, and room is given in planned order, so
+the oldest unfinished chunk always has it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+from rowmill.errors import ForkedError
+from rowmill.feed import ragged
+from rowmill.feed.block import Batch, Block, Layout, Pool
+from rowmill.feed.pack import Columns
+from rowmill.feed.plan import Chunk, Span
+from rowmill.feed.stats import Stats
+
+THREAD_NAME = "rowmill-feed"
+
+Read = Callable[[int, int, int], Columns]  # fragment, first row, rows
+Describe = Callable[[int, int, int], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Rows of one fragment to be read at once, and the spans they go to: one, or more where a chunk ends inside it."""
+
+    fragment: int
+    start: int
+    rows: int
+    spans: tuple[tuple[int, Span], ...]  # number of the chunk, span
+
+
+class Feed:
+    """One pass over planned chunks. Iterate once; leaving the loop, in whatever way, ends it."""
+
+    def __init__(
+        self,
+        chunks: Sequence[Chunk],
+        read: Read,
+        pool: Pool,
+        *,
+        threads: int,
+        window_rows: int,
+        describe: Describe,
+        stats: Stats,
+    ) -> None:
+        self._chunks = chunks
+        self._tasks = iter(tasks(chunks))
+        self._read = read
+        self._pool = pool
+        self._threads_wanted = threads
+        self._window_rows = window_rows
+        self._describe = describe
+        self._stats = stats
+        self._pid = os.getpid()
+        self._lock = threading.RLock()
+        self._ready = threading.Condition(self._lock)  # a chunk is full, or failed
+        self._room = threading.Condition(self._lock)  # a chunk has been handed out
+        self._filling: dict[int, Filling] = {}
+        self._opened = 0  # chunks that have been given room
+        self._open_rows = 0
+        self._failure: Failure | None = None
+        self._closed = False
+        self._threads: list[threading.Thread] = []
+
+    def batches(self, first_batch: int = 0) -> Iterator[Batch]:
+        """The batches from `first_batch` on. Threads start with the first `next()` and end with the iteration."""
+        self._start()
+        try:
+            for number, chunk in enumerate(self._chunks):
+                filling, complete = self._wait(number)
+                for index in range(max(0, first_batch - chunk.first_batch), complete):
+                    batch = filling.batch(index)
+                    self._stats.count(batch.rows - batch.padding)
+                    yield batch
+                    del batch  # or its block would seem to be in use
+                    if os.getpid() != self._pid:
+                        raise ForkedError(
+                            "this iterator was started in another process, whose threads a fork does not copy; "
+                            "start a new one here with iter(loader)"
+                        )
+                if complete < chunk.batches:
+                    assert self._failure is not None
+                    raise self._failure.error
+                del filling  # and with it the last hold on its blocks
+                self._release(number)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Cancel what is under way and wait for the threads to end. Harmless when done twice, or in a forked child."""
+        if os.getpid() != self._pid:
+            return
+        with self._lock:
+            self._closed = True
+            self._room.notify_all()
+            self._ready.notify_all()
+        # Garbage collection may call this on a reading thread, which must not wait for itself or its like.
+        if not threading.current_thread().name.startswith(THREAD_NAME):
+            for thread in self._threads:
+                thread.join()
+            self._filling.clear()
+
+    def _start(self) -> None:
+        _running.add(self)
+        for index in range(self._threads_wanted):
+            thread = threading.Thread(target=self._work, name=f"{THREAD_NAME}-{index}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _wait(self, number: int) -> tuple[Filling, int]:
+        """The chunk when it is full, and its number of complete batches: all of them, or those before a failure."""
+        started = perf_counter()
+        with self._ready:
+            while True:
+                filling, failure = self._filling.get(number), self._failure
+                if filling is not None and filling.full:
+                    complete = filling.chunk.batches
+                    break
+                if failure is not None and failure.chunk <= number:
+                    before = failure.at // self._chunks[number].batch_rows if self._chunks[number].key is None else 0
+                    if before == 0 or (filling is not None and filling.full_before(failure.at)):
+                        filling, complete = filling or Filling(self._chunks[number], []), before
+                        break
+                if not any(thread.is_alive() for thread in self._threads):
+                    raise RuntimeError("all reading threads have died without a word; please report this")
+                self._ready.wait(1.0)
+        self._stats.wait(perf_counter() - started)
+        return filling, complete
+
+    def _release(self, number: int) -> None:
+        with self._room:
+            self._open_rows -= self._filling.pop(number).chunk.rows
+            self._room.notify_all()
+
+    def _work(self) -> None:
+        """What a reading thread does."""
+        task, at = None, (0, 0)  # what is being read, and the chunk and row it will be missed at
+        try:
+            while (task := self._next_task()) is not None:
+                at = (task.spans[0][0], task.spans[0][1].at)
+                started = perf_counter()
+                columns = self._read(task.fragment, task.start, task.rows)
+                self._stats.read(perf_counter() - started, task.rows)
+                for number, span in task.spans:
+                    at = (number, span.at)
+                    filling = self._open(number)
+                    if filling is None:
+                        return
+                    started = perf_counter()
+                    filling.fill(span, columns, span.start - task.start)
+                    self._stats.pack(perf_counter() - started)
+                    if filling.full:
+                        with self._ready:
+                            self._ready.notify_all()
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the training loop
+            self._fail(task, at, error)
+
+    def _next_task(self) -> Task | None:
+        with self._lock:
+            task = next(self._tasks, None)
+            if task is None or self._closed or (self._failure and self._failure.chunk < task.spans[0][0]):
+                return None
+            return task
+
+    def _open(self, number: int) -> Filling | None:
+        """The chunk of this number, with blocks to write to, once there is room; None if the work is cancelled."""
+        with self._room:
+            while self._opened <= number and not self._closed:
+                chunk = self._chunks[self._opened]
+                if self._open_rows and self._open_rows + chunk.rows > self._window_rows:
+                    self._room.wait()
+                    continue
+                blocks = [self._pool.take() for _ in range(-(-chunk.rows // self._pool.rows))]
+                self._filling[self._opened] = Filling(chunk, blocks, self._pool.layout)
+                self._open_rows += chunk.rows
+                self._opened += 1
+            return None if self._closed else self._filling[number]
+
+    def _fail(self, task: Task | None, at: tuple[int, int], error: BaseException) -> None:
+        if task is not None:
+            error.add_note(f"while reading {self._describe(task.fragment, task.start, task.rows)}")
+        with self._ready:
+            if self._failure is None or at < (self._failure.chunk, self._failure.at):
+                self._failure = Failure(*at, error)
+            self._ready.notify_all()
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Reading failed at row `at` of this chunk."""
+
+    chunk: int
+    at: int
+    error: BaseException
+
+
+class Filling:
+    """A chunk on its way from empty to full."""
+
+    def __init__(self, chunk: Chunk, blocks: list[Block], layout: Layout | None = None) -> None:
+        self.chunk = chunk
+        self._blocks = blocks
+        self._layout = layout or Layout(())
+        self._lock = threading.Lock()
+        self._places = None
+        self._missing = {span.at for span in chunk.spans}
+        self._loose: dict[str, dict[int, ragged.Piece]] = {name: {} for name in self._layout.loose}
+        self._ragged: dict[str, ragged.Ragged] = {}
+        self._objects: dict[str, ragged.Array] = {}
+        self.full = False
+
+    def fill(self, span: Span, columns: Columns, start: int) -> None:
+        """Put the rows of a span, which begin at row `start` of these columns, in their places."""
+        with self._lock:
+            if self._places is None:
+                self._places = self.chunk.places()
+        places = self._places[span.at : span.at + span.rows]
+        columns.deal(start, places, self._blocks)
+        if columns.loose is not None:
+            rows = columns.loose.slice(start, span.rows)
+            for name, pieces in self._loose.items():
+                pieces[span.at] = (rows.get_column(name), places)
+        with self._lock:
+            self._missing.discard(span.at)
+            last = not self._missing
+        if last:
+            self._finish()
+
+    def _finish(self) -> None:
+        for name in self._layout.ragged:
+            self._ragged[name] = ragged.lists(self._in_order(name), self.chunk.rows)
+        for name in self._layout.objects:
+            self._objects[name] = ragged.objects(self._in_order(name), self.chunk.rows)
+        self._loose.clear()
+        self._places = None
+        self.full = True
+
+    def _in_order(self, name: str) -> list[ragged.Piece]:
+        pieces = self._loose[name]
+        return [pieces[span.at] for span in self.chunk.spans]
+
+    def full_before(self, at: int) -> bool:
+        return not any(missing < at for missing in self._missing)
+
+    def batch(self, index: int) -> Batch:
+        """Batch `index` of this chunk: views of its block."""
+        first = index * self.chunk.batch_rows
+        last = min(first + self.chunk.batch_rows, self.chunk.rows)
+        block = self._blocks[first // self._blocks[0].rows]
+        begin = first % block.rows
+        return Batch(
+            rows=last - first,
+            matrices=[matrix[begin : begin + last - first] for matrix in block.matrices],
+            ragged={name: ragged.slice_rows(column, first, last) for name, column in self._ragged.items()},
+            objects={name: column[first:last] for name, column in self._objects.items()},
+            padding=self.chunk.padding,
+        )
+
+
+def tasks(chunks: Sequence[Chunk]) -> Iterator[Task]:
+    """What to read, in order: neighbouring spans of one fragment, on both sides of a chunk's end, are read at once."""
+    group: list[tuple[int, Span]] = []
+    for number, chunk in enumerate(chunks):
+        for span in chunk.spans:
+            if group:
+                last = group[-1][1]
+                if last.fragment != span.fragment or last.start + last.rows != span.start:
+                    yield _task(group)
+                    group = []
+            group.append((number, span))
+    if group:
+        yield _task(group)
+
+
+def _task(group: list[tuple[int, Span]]) -> Task:
+    start = group[0][1].start
+    return Task(group[0][1].fragment, start, sum(span.rows for _, span in group), tuple(group))
+
+
+_running: weakref.WeakSet[Feed] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Threads inside a decoder must not be there when the interpreter is torn down."""
+    for feed in list(_running):
+        feed.close()

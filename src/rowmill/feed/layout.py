@@ -1,0 +1,227 @@
+"""From names to a layout: which columns go side by side, in which dtype, and what becomes of nulls.
+
+Comes in: a schema, column names and a null policy. Goes out: a `Layout`, and the Polars expressions that turn a frame
+as it was read into one that can be packed. Everything that can be refused is refused here, before a row is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rowmill.errors import ArgumentError, ColumnError, DtypeError, NullError, closest
+from rowmill.feed.block import Layout, Matrix
+from rowmill.schema import ColumnSchema, Schema
+
+NULL_SUFFIX = "__null"
+
+Nulls = str | int | float | bool | None | Mapping[str, Any]
+
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+_FLOATS = ("float16", "float32", "float64")
+_OBJECTS = ("string", "binary", "categorical", "enum")
+
+
+def packed_dtype(dtype: str) -> np.dtype[Any] | None:
+    """The dtype in which values of a column are delivered, exactly; None if they do not fit in a matrix."""
+    if dtype in _INTEGERS or dtype in _FLOATS or dtype == "bool":
+        return np.dtype(dtype)
+    if dtype == "date":
+        return np.dtype("int32")  # days since 1970-01-01
+    if dtype == "time" or dtype.startswith(("datetime", "duration")):
+        return np.dtype("int64")  # in the column's own unit; time of day in nanoseconds
+    return None
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a loader delivers: a layout, the columns to read for it, and how each is made ready."""
+
+    layout: Layout
+    columns: tuple[str, ...]
+    expressions: tuple[pl.Expr, ...]
+    must_be_full: tuple[str, ...]  # columns in which a null is an error
+
+    def prepare(self, frame: pl.DataFrame, where: str) -> pl.DataFrame:
+        """The frame with the layout's dtypes and without nulls. `where` says in an error what was being read."""
+        for name in self.must_be_full:
+            column = frame.get_column(name)
+            nulls = column.null_count()
+            if isinstance(column.dtype, pl.List | pl.Array):
+                nulls += column.explode(empty_as_null=False, keep_nulls=False).null_count()
+            if nulls:
+                raise NullError(
+                    f"column {name!r} has {nulls} nulls in {where}, and a tensor has no null; fill them with "
+                    f"nulls={{{name!r}: 0}} (any value), or get a column {name + NULL_SUFFIX!r} that marks them with "
+                    f"nulls={{{name!r}: 'mask'}}"
+                )
+        try:
+            return frame.select(self.expressions)
+        except pl.exceptions.InvalidOperationError as error:
+            raise DtypeError(f"a value in {where} does not fit the dtype asked for: {error}") from error
+
+
+class Selector:
+    """Builds a `Selection` matrix by matrix."""
+
+    def __init__(self, schema: Schema, nulls: Nulls = "error", *, masks: bool = True) -> None:
+        self.schema = schema
+        self.nulls = nulls
+        self.masks = masks
+        self._matrices: list[Matrix] = []
+        self._ragged: list[str] = []
+        self._objects: list[str] = []
+        self._expressions: dict[str, pl.Expr] = {}
+        self._full: list[str] = []
+        self._read: dict[str, None] = {}
+        if isinstance(nulls, str) and nulls not in ("error", "mask"):
+            raise ArgumentError(f"nulls={nulls!r}; wanted 'error', 'mask', a fill value, or a dict of them by column")
+        if isinstance(nulls, Mapping):
+            self.check(nulls)
+
+    def check(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name not in self.schema:
+                known = self.schema.column_names
+                raise ColumnError(f"no column {name!r} among the {len(known)} of this dataset{closest(name, known)}")
+
+    def matrix(self, name: str, columns: Sequence[str], dtype: Any, *, integers: bool = False) -> None:
+        """A matrix of these columns in one dtype. Lists are not put in it, but delivered beside it."""
+        self.check(columns)
+        target = np.dtype(dtype)
+        fixed = []
+        for column in columns:
+            spec = self.schema[column]
+            self._check_numeric(spec, integers)
+            if spec.is_list:
+                self._add_list(spec, target)
+            else:
+                alias = column if column not in self._expressions else f"{name}.{column}"
+                self._add(spec, target, alias)
+                fixed.append(alias)
+        if fixed:
+            self._matrices.append(Matrix(name, target, tuple(fixed)))
+
+    def native(self, columns: Sequence[str]) -> None:
+        """These columns, each in its own dtype; those of one dtype share a matrix. Strings are delivered as objects."""
+        self.check(columns)
+        groups: dict[tuple[np.dtype[Any], bool], list[tuple[str, int]]] = {}
+        for column in columns:
+            spec = self.schema[column]
+            target = packed_dtype(spec.dtype)
+            if spec.dtype in _OBJECTS and not spec.is_list:
+                self._objects.append(column)
+                self._null_policy(spec, pl.col(column))
+            elif target is None:
+                raise refused(spec)
+            elif spec.is_list and spec.width is None:
+                self._add_list(spec, target)
+            else:
+                self._add(spec, target, column)
+                groups.setdefault((target, spec.is_list), []).append((column, spec.width or 1))
+        masks = [c + NULL_SUFFIX for c in columns if c + NULL_SUFFIX in self._expressions]
+        if masks:
+            groups.setdefault((np.dtype(bool), False), []).extend((mask, 1) for mask in masks)
+        for (target, wide), members in groups.items():
+            widths = tuple(width for _, width in members) if wide else ()
+            self._matrices.append(Matrix(str(target), target, tuple(name for name, _ in members), widths))
+
+    def selection(self) -> Selection:
+        layout = Layout(tuple(self._matrices), tuple(self._ragged), tuple(self._objects))
+        return Selection(layout, tuple(self._read), tuple(self._expressions.values()), tuple(self._full))
+
+    def _check_numeric(self, spec: ColumnSchema, integers: bool) -> None:
+        if spec.dtype in _OBJECTS:
+            raise DtypeError(
+                f"column {spec.name!r} holds {spec.dtype} values, and a tensor holds numbers; encode it first "
+                f"(Categorify), or use Loader, which passes strings through as NumPy arrays"
+            )
+        numeric = spec.dtype in _INTEGERS or spec.dtype == "bool"
+        if integers and not numeric:
+            raise DtypeError(
+                f"categorical column {spec.name!r} is {spec.dtype}, and ids are integers; encode it first (Categorify), "
+                f"or read it as integers with Dataset(..., dtypes={{{spec.name!r}: 'int64'}})"
+            )
+        if not numeric and spec.dtype not in _FLOATS:
+            raise refused(spec)
+
+    def _add(self, spec: ColumnSchema, target: np.dtype[Any], alias: str) -> None:
+        expression = pl.col(spec.name)
+        if spec.dtype == "time" or spec.dtype.startswith(("date", "duration")):
+            expression = expression.to_physical()
+        expression = self._null_policy(spec, expression)
+        stored = np.dtype("uint8") if target == np.dtype(bool) else target
+        if spec.dtype != stored.name:
+            dtype = _polars(stored)
+            expression = expression.cast(pl.Array(dtype, spec.width) if spec.width else dtype)
+        self._expressions[alias] = expression.alias(alias)
+
+    def _add_list(self, spec: ColumnSchema, target: np.dtype[Any]) -> None:
+        expression = pl.col(spec.name)
+        if spec.width is not None:
+            expression = expression.arr.to_list()
+        stored = np.dtype("uint8") if target == np.dtype(bool) else target
+        policy = self._policy(spec.name)
+        self._read[spec.name] = None
+        if policy == "mask":
+            raise ArgumentError(f"nulls='mask' for list column {spec.name!r}; wanted 'error' or a fill value")
+        if policy == "error":
+            self._full.append(spec.name)
+        else:
+            expression = expression.list.eval(pl.element().fill_null(policy)).fill_null([])
+        self._ragged.append(spec.name)
+        self._expressions[spec.name] = expression.cast(pl.List(_polars(stored)))
+
+    def _policy(self, name: str) -> Any:
+        if isinstance(self.nulls, Mapping):
+            return self.nulls.get(name, "error")
+        return self.nulls
+
+    def _null_policy(self, spec: ColumnSchema, expression: pl.Expr) -> pl.Expr:
+        """Note what a null in this column means, and return the expression without nulls."""
+        policy = self._policy(spec.name)
+        is_object = spec.dtype in _OBJECTS
+        self._read[spec.name] = None
+        if is_object:
+            filled = expression if policy in ("error", "mask") else expression.fill_null(policy)
+            self._expressions[spec.name] = filled  # an array of objects can hold None
+            return filled
+        if isinstance(policy, str) and policy == "error":
+            self._full.append(spec.name)
+            return expression
+        if isinstance(policy, str) and policy == "mask":
+            if not self.masks:
+                raise ArgumentError(
+                    f"nulls='mask' for {spec.name!r}, but this loader has no place for masks; give a value, or use Loader"
+                )
+            self._expressions[spec.name + NULL_SUFFIX] = (
+                pl.col(spec.name).is_null().cast(pl.UInt8).alias(spec.name + NULL_SUFFIX)
+            )
+            policy = 0
+        if spec.is_list:  # of fixed length: a null row is a row of fill values
+            assert spec.width is not None
+            row = pl.lit([policy] * spec.width, dtype=pl.Array(_polars(np.dtype(spec.dtype)), spec.width))
+            return expression.arr.eval(pl.element().fill_null(policy)).fill_null(row)
+        if spec.dtype == "bool":
+            policy = bool(policy)
+        elif spec.dtype in _INTEGERS and policy != int(policy):
+            raise ArgumentError(f"nulls={policy!r} for {spec.name!r}, which is {spec.dtype}; wanted an integer")
+        return expression.fill_null(policy)
+
+
+def refused(spec: ColumnSchema) -> DtypeError:
+    """The error for a column that no tensor can hold exactly."""
+    kind = f"list of {spec.dtype}" if spec.is_list else spec.dtype
+    return DtypeError(
+        f"column {spec.name!r} is {kind}, which no tensor holds exactly; leave it out, or turn it into numbers first, "
+        f"for example with Dataset(..., dtypes={{{spec.name!r}: 'float64'}})"
+    )
+
+
+def _polars(dtype: np.dtype[Any]) -> Any:
+    """The Polars dtype of the same name: `uint8` is `UInt8`."""
+    return pl.Boolean if dtype == np.dtype(bool) else getattr(pl, dtype.name.title().replace("Uint", "UInt"))

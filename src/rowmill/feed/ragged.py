@@ -1,0 +1,65 @@
+"""Columns without a fixed width: lists become values and offsets, strings become arrays of Python objects.
+
+Comes in: the loose columns of the fragments of a chunk, and the place of each row. Goes out: one array of values with
+offsets (or one array of objects) for the whole chunk, in the order of its batches; a batch is a slice of it. Called by
+`feed` when the last fragment of a chunk has arrived, because only then the lengths are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numba import njit
+from numpy.typing import NDArray
+
+from rowmill.feed.block import Array
+
+Ragged = tuple[Array, NDArray[np.int64]]
+Piece = tuple[pl.Series, NDArray[np.uint32]]  # rows of a column, and the place of each
+
+
+def lists(pieces: Sequence[Piece], rows: int) -> Ragged:
+    """Values and `rows + 1` offsets, from pieces of a list column."""
+    flat = [(values_and_offsets(series), places) for series, places in pieces]
+    offsets = np.zeros(rows + 1, np.int64)
+    for (_, starts), places in flat:
+        offsets[1:][places] = np.diff(starts)
+    np.cumsum(offsets, out=offsets)
+    values = np.empty(offsets[-1], flat[0][0][0].dtype)
+    for (source, starts), places in flat:
+        _copy_lists(source, starts, places, offsets, values)
+    return values, offsets
+
+
+def objects(pieces: Sequence[Piece], rows: int) -> Array:
+    """An object array, from pieces of a string or binary column."""
+    gathered = np.empty(rows, object)
+    for series, places in pieces:
+        gathered[places] = series.to_numpy()
+    return gathered
+
+
+def values_and_offsets(series: pl.Series) -> Ragged:
+    """The leaves of a list column and where each row's begin, as NumPy arrays that look into the column."""
+    arrow = series.rechunk().to_arrow()
+    offsets = arrow.offsets.to_numpy()
+    return arrow.values.to_numpy(zero_copy_only=False), offsets
+
+
+def slice_rows(column: Ragged, first: int, last: int) -> Ragged:
+    """Rows `first` to `last` of a ragged column, with offsets that start at 0."""
+    values, offsets = column
+    own = offsets[first : last + 1]
+    return values[own[0] : own[-1]], own - own[0]
+
+
+@njit(nogil=True, cache=True)
+def _copy_lists(source: Any, starts: Any, places: Any, offsets: Any, values: Any) -> None:
+    for row in range(places.size):
+        target = offsets[places[row]]
+        for i in range(starts[row], starts[row + 1]):
+            values[target] = source[i]
+            target += 1

@@ -1,0 +1,57 @@
+"""Rows of a Parquet file read by PyArrow alone: for object stores, and for processes in which Polars may not run.
+
+A path and a file system in, an Arrow table out. Only the row groups that hold the rows are read, with no threads of
+its own: the caller has its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rowmill.errors import DataFileError
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
+_BATCH_ROWS = 65_536
+_READ_BYTES = 4 << 20  # one request to an object store; smaller costs round trips, larger costs memory per column
+
+
+def read_parquet_rows(path: str, filesystem: FileSystem, start: int, rows: int, columns: Sequence[str]) -> Any:
+    """Rows `start` to `start + rows` of the file as a `pyarrow.Table` of these columns."""
+    try:
+        with filesystem.open_input_file(path) as file:
+            return _read(file, start, rows, columns)
+    except (OSError, pa.ArrowException) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DataFileError(f"cannot read {path}: {reason}; wanted a whole Parquet file; write it again") from error
+
+
+def _read(file: Any, start: int, rows: int, columns: Sequence[str]) -> Any:
+    footer = pq.read_metadata(file)
+    edges = [0, *accumulate(footer.row_group(i).num_rows for i in range(footer.num_row_groups))]
+    groups = [i for i in range(footer.num_row_groups) if edges[i] < start + rows and edges[i + 1] > start]
+    if not groups:
+        return footer.schema.to_arrow_schema().empty_table().select(list(columns))
+    held = edges[groups[-1] + 1] - edges[groups[0]]
+    if held <= max(rows, 2 * _BATCH_ROWS):
+        table = pq.ParquetFile(file, metadata=footer, pre_buffer=True).read_row_groups(
+            groups, columns=list(columns), use_threads=False
+        )
+        return table.slice(start - edges[groups[0]], rows)
+    # A slice of a large row group: decode in batches and keep only what was asked for, so memory stays small.
+    reader = pq.ParquetFile(file, metadata=footer, pre_buffer=False, buffer_size=_READ_BYTES)
+    at, kept = edges[groups[0]], []
+    for batch in reader.iter_batches(_BATCH_ROWS, row_groups=groups, columns=list(columns), use_threads=False):
+        first, last = max(start - at, 0), min(start + rows - at, batch.num_rows)
+        if first < last:
+            kept.append(batch.slice(first, last - first))
+        at += batch.num_rows
+        if at >= start + rows:
+            break
+    return pa.Table.from_batches(kept)

@@ -1,0 +1,160 @@
+"""Tables that are in memory already, as a source: pandas, Polars, Arrow, dicts of arrays, Arrow streams.
+
+One unit, cut into fragments of about 128 thousand rows or into `npartitions`. A lazy Polars query is run once, when
+its rows are first needed, into a temporary Parquet file that goes away with the source.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rowmill.errors import ArgumentError, ColumnError, closest
+from rowmill.schema import Schema
+from rowmill.sources.parquet import ParquetSource
+from rowmill.sources.paths import Files
+from rowmill.sources.source import Fragment
+from rowmill.sources.types import conform, plain, schema_of, value_bytes
+
+_FRAGMENT_ROWS = 131_072
+
+
+class FrameSource:
+    """A `polars.DataFrame` held in memory; reading is slicing."""
+
+    def __init__(self, frame: pl.DataFrame, npartitions: int | None = None) -> None:
+        self.frame = frame
+        self.dtypes = {name: plain(dtype) for name, dtype in frame.schema.items()}
+        self._schema = schema_of(self.dtypes)
+        self._fragments = cut(frame.height, npartitions)
+
+    @property
+    def schema(self) -> Schema:
+        return self._schema
+
+    @property
+    def fragments(self) -> Sequence[Fragment]:
+        return self._fragments
+
+    def read(self, fragment: Fragment, columns: Sequence[str]) -> pl.DataFrame:
+        for name in columns:
+            if name not in self.dtypes:
+                raise ColumnError(f"no column {name!r} in the frame{closest(name, self.dtypes)}")
+        if not columns:
+            return pl.DataFrame(height=fragment.rows)
+        return conform(self.frame.select(columns).slice(fragment.start, fragment.rows), self.dtypes)
+
+    def describe(self, fragment: Fragment) -> str:
+        return f"frame in memory (rows {fragment.start} to {fragment.stop})"
+
+    def row_bytes(self, columns: Sequence[str]) -> float:
+        if not columns or not self.frame.height:
+            return sum(value_bytes(self.dtypes[c]) for c in columns)
+        fixed = [c for c in columns if not self.dtypes[c].is_nested() and self.dtypes[c] not in (pl.String, pl.Binary)]
+        loose = [c for c in columns if c not in fixed]
+        size = self.frame.select(loose).estimated_size() / self.frame.height if loose else 0.0
+        return size + sum(value_bytes(self.dtypes[c]) for c in fixed)
+
+
+class LazySource:
+    """A Polars query: its schema is known at once; its rows are written to a temporary file when first needed."""
+
+    def __init__(self, query: pl.LazyFrame, npartitions: int | None = None) -> None:
+        self._query = query
+        self._npartitions = npartitions
+        self._lock = Lock()
+        self.dtypes = {name: plain(dtype) for name, dtype in query.collect_schema().items()}
+        self._schema = schema_of(self.dtypes)
+
+    @cached_property
+    def _rows(self) -> ParquetSource:
+        folder = tempfile.TemporaryDirectory(prefix="rowmill-")
+        weakref.finalize(self, folder.cleanup)
+        path = Path(folder.name) / "query.parquet"
+        casts = [pl.col(n).cast(t) for n, t in self.dtypes.items()]
+        self._query.select(casts).sink_parquet(path, row_group_size=_FRAGMENT_ROWS, compression="lz4")
+        return ParquetSource(Files((str(path),), "parquet"))
+
+    def _spooled(self) -> ParquetSource:
+        with self._lock:  # several threads may ask first
+            return self._rows
+
+    @property
+    def schema(self) -> Schema:
+        return self._schema
+
+    @property
+    def fragments(self) -> Sequence[Fragment]:
+        fragments = self._spooled().fragments
+        return cut(sum(f.rows for f in fragments), self._npartitions) if self._npartitions else fragments
+
+    def read(self, fragment: Fragment, columns: Sequence[str]) -> pl.DataFrame:
+        return self._spooled().read(fragment, columns)
+
+    def describe(self, fragment: Fragment) -> str:
+        return f"result of a lazy query (rows {fragment.start} to {fragment.stop})"
+
+    def row_bytes(self, columns: Sequence[str]) -> float:
+        return self._spooled().row_bytes(columns)
+
+
+def cut(rows: int, pieces: int | None) -> tuple[Fragment, ...]:
+    """`rows` rows of unit 0 in `pieces` nearly equal fragments, or in as many as keep each about 128 thousand rows."""
+    pieces = max(1, min(pieces or round(rows / _FRAGMENT_ROWS), rows))
+    edges = [rows * i // pieces for i in range(pieces + 1)]
+    return tuple(Fragment(0, a, b - a) for a, b in zip(edges, edges[1:], strict=False) if b > a)
+
+
+def frame_source(given: Any, npartitions: int | None = None) -> FrameSource | LazySource | None:
+    """A source over a frame of any known kind, or None where `given` is not one."""
+    if isinstance(given, pl.LazyFrame):
+        return LazySource(given, npartitions)
+    frame = as_frame(given)
+    return None if frame is None else FrameSource(frame, npartitions)
+
+
+def as_frame(given: Any) -> pl.DataFrame | None:
+    """Any table in memory as a Polars frame, without copying where its memory is Arrow's."""
+    if isinstance(given, pl.DataFrame):
+        return given
+    if isinstance(given, Mapping):
+        return _from_arrays(given)
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(given, pandas.DataFrame):
+        names = [str(c) for c in given.columns]
+        if len(set(names)) != len(names):
+            raise ArgumentError("columns named twice in the pandas frame; names must be unique; rename them")
+        return pl.from_pandas(given.set_axis(names, axis=1), include_index=False)
+    if hasattr(given, "__arrow_c_stream__") and not isinstance(given, str):
+        frame = pl.DataFrame(given)
+        return frame
+    return None
+
+
+def _from_arrays(arrays: Mapping[str, Any]) -> pl.DataFrame:
+    columns = {str(name): _series(str(name), values) for name, values in arrays.items()}
+    sizes = {name: len(series) for name, series in columns.items()}
+    if len(set(sizes.values())) > 1:
+        raise ArgumentError(f"columns of different lengths: {sizes}; wanted one length; cut or fill the short ones")
+    return pl.DataFrame(columns)
+
+
+def _series(name: str, values: Any) -> pl.Series:
+    if isinstance(values, pl.Series):
+        return values.alias(name)
+    if hasattr(values, "detach") and hasattr(values, "numpy"):  # a torch tensor
+        values = values.detach().cpu().numpy()
+    if isinstance(values, np.ndarray):
+        if values.ndim == 0:
+            raise ArgumentError(f"column {name!r} is a single value; wanted an array with one value a row")
+        return pl.Series(name, np.ascontiguousarray(values) if values.dtype != object else values.tolist())
+    return pl.Series(name, values if isinstance(values, list | tuple) or hasattr(values, "__arrow_c_stream__") else list(values))

@@ -1,0 +1,73 @@
+"""Whatever a user may hand to `Dataset` in, a `Source` out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rowmill.errors import ArgumentError, DtypeError
+from rowmill.schema import Schema
+from rowmill.sources.frames import frame_source
+from rowmill.sources.parquet import ParquetSource
+from rowmill.sources.paths import find_files, folder_of
+from rowmill.sources.source import Source
+
+_ENGINES = {"parquet": "parquet", "csv": "csv", "ipc": "ipc", "arrow": "ipc", "feather": "ipc"}
+_SCHEMA_FILE = Path(".rowmill") / "schema.json"
+# Options of other Parquet readers that change how they read, not what they give.
+_MEANINGLESS = {"row_groups_per_part", "aggregate_files", "dataset", "legacy", "batch_size", "index", "split_row_groups"}
+
+
+def open_source(
+    given: Any,
+    engine: str | None = None,
+    *,
+    npartitions: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    dtypes: Mapping[str, Any] | None = None,
+    **kwargs: Any,
+) -> Source:
+    """A source over files, a frame, or the source that was given; `dtypes` are applied on top."""
+    from rowmill.sources.recast import RecastSource
+
+    if engine is not None and engine not in _ENGINES:
+        raise ArgumentError(f"unknown engine {engine!r}; wanted 'parquet', 'csv' or 'ipc'; leave it out to go by names")
+    source: Source
+    if hasattr(given, "fragments") and hasattr(given, "read"):
+        source = given
+    elif not isinstance(given, str | os.PathLike | list | tuple | set | frozenset):
+        frame = frame_source(given, npartitions)
+        if frame is None:
+            raise DtypeError(
+                f"cannot make a dataset of {type(given).__name__}; wanted a path, list of paths, pandas, Polars or Arrow "
+                f"frame, or a dict of arrays; convert it to one of these"
+            )
+        source = frame
+    else:
+        files = find_files(given, _ENGINES[engine] if engine else None, storage_options)
+        if files.engine == "csv":
+            from rowmill.sources.csv import CsvSource
+
+            return CsvSource(files, dtypes=dtypes, **kwargs)
+        unknown = sorted(set(kwargs) - _MEANINGLESS)
+        if unknown:
+            raise ArgumentError(f"unknown argument {unknown[0]!r} for {files.engine} files; remove it")
+        if files.engine == "ipc":
+            from rowmill.sources.ipc import IpcSource
+
+            source = IpcSource(files)
+        else:
+            source = ParquetSource(files)
+    return RecastSource(source, dtypes) if dtypes else source
+
+
+def stored_schema(source: Source) -> Schema | None:
+    """The schema written beside the files of a source, in their folder or the one above."""
+    files = getattr(source, "files", None)
+    folder = None if files is None else folder_of(files)
+    for place in [] if folder is None else [folder, folder.parent]:
+        if (place / _SCHEMA_FILE).is_file():
+            return Schema.from_json((place / _SCHEMA_FILE).read_text())
+    return None

@@ -1,0 +1,175 @@
+"""Names in, files out: a path, list, glob pattern, directory or URL becomes a natural-sorted list of files.
+
+Directories are searched to any depth, `key=value` folders on the way become hive columns, and names that start with
+`_` or `.` (side files, unfinished writes) are passed over. Called once, when a dataset is opened.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from rowmill.errors import ArgumentError, DataFileError, NoFilesError
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
+ENGINES: dict[str, tuple[str, ...]] = {
+    "parquet": (".parquet", ".pq", ".parq"),
+    "csv": (".csv", ".tsv", ".txt"),
+    "ipc": (".arrow", ".feather", ".ipc"),
+}
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+_URL = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]+)://")
+_MAGIC = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files of one kind, in order. `filesystem` is None on the local disk; `hive` holds a mapping per file, or nothing."""
+
+    paths: tuple[str, ...]
+    engine: str
+    filesystem: FileSystem | None = None
+    hive: tuple[Mapping[str, str | None], ...] = ()
+    root: str | None = None
+
+    def name(self, unit: int) -> str:
+        return self.paths[unit]
+
+
+def natural_key(text: str) -> list[Any]:
+    """Sorts `part_2` before `part_10`: digits compare as numbers, the rest as text."""
+    return [int(p) if p.isdigit() else p for p in re.split(r"([0-9]+)", text)]
+
+
+def find_files(
+    given: Any, engine: str | None = None, storage_options: Mapping[str, Any] | None = None
+) -> Files:
+    """All files named by `given` (one path, pattern, directory or URL, or a list of them)."""
+    names = [given] if isinstance(given, str | os.PathLike) else list(given)
+    if not names:
+        raise NoFilesError("found an empty list of paths; wanted at least one file; check the glob that built the list")
+    bad = [n for n in names if not isinstance(n, str | os.PathLike)]
+    if bad:
+        raise ArgumentError(f"found {type(bad[0]).__name__} in a list of paths; wanted str or Path; pass paths only")
+    texts = [os.fspath(n) for n in names]
+    schemes = {match[1] if (match := _URL.match(t)) else "file" for t in texts}
+    if len(schemes) > 1:
+        raise ArgumentError(f"paths on several file systems: {sorted(schemes)}; wanted one; open them as two datasets")
+    if schemes == {"file"}:
+        found = [pair for text in texts for pair in _local(text.removeprefix("file://"), engine)]
+        system = None
+    else:
+        from rowmill.sources.remote import find_remote
+
+        found, system = find_remote(texts, storage_options or {}, engine)
+    found = sorted({path: (path, root) for path, root in found}.values(), key=lambda f: natural_key(f[0]))
+    kind = engine or _kind([path for path, _ in found])
+    hive = tuple(_hive(path, root) for path, root in found)
+    keys = {tuple(h) for h in hive}
+    if len(keys) > 1:
+        a, b = sorted(keys, key=len)[:2]
+        raise ArgumentError(f"files under key=value folders with keys {list(a)} and {list(b)}; wanted the same keys")
+    roots = {os.path.dirname(os.path.abspath(p)) for p, _ in found} if system is None else set()
+    root = next((r for _, r in found if r is not None), None) or (roots.pop() if len(roots) == 1 else None)
+    return Files(tuple(p for p, _ in found), kind, system, hive if keys != {()} else (), root)
+
+
+def _local(text: str, engine: str | None) -> list[tuple[str, str | None]]:
+    """(file, folder it was found under or None) of one local name."""
+    text = os.path.expanduser(text)
+    if os.path.isdir(text):
+        return [(path, text) for path in choose(walk(text), engine, text)]
+    if os.path.exists(text):
+        if not os.access(text, os.R_OK):
+            raise DataFileError(f"cannot read {text}: permission denied; wanted a readable file; check its mode")
+        return [(text, None)]
+    if not _MAGIC.search(text):
+        raise NoFilesError(f"no such file or directory: {text}; wanted Parquet, CSV or Arrow files; check the path")
+    root = fixed_prefix(text)
+    hits = [h for h in glob.glob(text, recursive=True) if not hidden(os.path.relpath(h, root or "."))]
+    files = [h for h in hits if os.path.isfile(h)]
+    for folder in (h for h in hits if os.path.isdir(h)):
+        files.extend(walk(folder))
+    if not files:
+        raise NoFilesError(f"no file matches {text!r}; wanted at least one; check the pattern")
+    return [(path, root) for path in choose(files, engine, text)]
+
+
+def walk(folder: str) -> list[str]:
+    """All files below a folder that are not hidden; folders behind symbolic links too, each once."""
+    files: list[str] = []
+    seen: set[str] = set()
+    todo = [folder]
+    while todo:
+        here = todo.pop()
+        real = os.path.realpath(here)
+        if real in seen:
+            continue
+        seen.add(real)
+        try:
+            with os.scandir(here) as entries:
+                for entry in entries:
+                    if entry.name[0] not in "_.":
+                        (todo if entry.is_dir() else files).append(entry.path)
+        except PermissionError as error:
+            raise DataFileError(f"cannot list {here}: permission denied; wanted a readable folder") from error
+    return files
+
+
+def hidden(relative: str) -> bool:
+    return any(part[0] in "_." for part in relative.split("/") if part and part not in (".", ".."))
+
+
+def fixed_prefix(pattern: str) -> str:
+    """The folder above the first wildcard of a pattern."""
+    match = _MAGIC.search(pattern)
+    return pattern[: match.start()].rpartition("/")[0] if match else pattern
+
+
+def choose(files: Sequence[str], engine: str | None, where: str) -> list[str]:
+    """The data files among all files found below a folder or by a pattern: those with the engine's endings."""
+    if engine is None:
+        found = sorted({kind for kind, ends in ENGINES.items() if any(f.lower().endswith(ends) for f in files)})
+        if len(found) > 1:
+            raise ArgumentError(f"{where} holds {' and '.join(found)} files; wanted one kind; pass engine={found[0]!r}")
+        engine = found[0] if found else None
+    picked = [f for f in files if f.lower().endswith(ENGINES[engine])] if engine in ENGINES else []
+    picked = picked or list(files)
+    if not picked:
+        raise NoFilesError(f"no data files in {where}; wanted .parquet, .csv or .arrow files; check the folder")
+    return picked
+
+
+def _kind(files: Iterable[str]) -> str:
+    kinds = {next((k for k, ends in ENGINES.items() if f.lower().endswith(ends)), f) for f in files}
+    odd = sorted(kinds - set(ENGINES))
+    if odd:
+        raise ArgumentError(
+            f"cannot tell the format of {odd[0]} by its name; wanted an ending of {sum(ENGINES.values(), ())}; "
+            f"pass engine='parquet', 'csv' or 'ipc'"
+        )
+    if len(kinds) > 1:
+        raise ArgumentError(f"files of several formats: {sorted(kinds)}; wanted one; open them as several datasets")
+    return kinds.pop()
+
+
+def _hive(path: str, root: str | None) -> dict[str, str | None]:
+    """The `key=value` folders between the root and the file."""
+    if root is None:
+        return {}
+    below = os.path.relpath(path, root or ".").split("/")[:-1]
+    pairs = (part.split("=", 1) for part in below if "=" in part)
+    return {unquote(key): None if value == _NULL else unquote(value) for key, value in pairs}
+
+
+def folder_of(files: Files) -> Path | None:
+    """The local folder a dataset lives in, where its side files are looked for."""
+    return Path(files.root) if files.filesystem is None and files.root is not None else None

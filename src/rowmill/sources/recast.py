@@ -1,0 +1,77 @@
+"""`dtypes=` of a dataset: a source in, the same source with some columns read as other types out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from rowmill.errors import ColumnError, DataFileError, closest
+from rowmill.schema import Schema
+from rowmill.sources.source import Fragment, Source
+from rowmill.sources.types import column_schema, polars_type
+
+
+class RecastSource:
+    """Another source, with columns cast while they are read."""
+
+    def __init__(self, source: Source, dtypes: Mapping[str, Any]) -> None:
+        known = source.schema
+        for name in dtypes:
+            if name not in known:
+                raise ColumnError(f"dtypes names {name!r}, which is no column{closest(name, known.column_names)}")
+        self._source = source
+        self.files = getattr(source, "files", None)
+        self._casts = {name: cast_expr(name, dtype) for name, dtype in dtypes.items()}
+        new = {name: column_schema(name, target(dtype)) for name, dtype in dtypes.items()}
+        self._schema = Schema(new.get(c.name, c) for c in known)
+
+    @property
+    def schema(self) -> Schema:
+        return self._schema
+
+    @property
+    def fragments(self) -> Sequence[Fragment]:
+        return self._source.fragments
+
+    def read(self, fragment: Fragment, columns: Sequence[str]) -> pl.DataFrame:
+        frame = self._source.read(fragment, columns)
+        casts = [self._casts[c] for c in columns if c in self._casts]
+        try:
+            return frame.with_columns(casts) if casts else frame
+        except pl.exceptions.PolarsError as error:
+            reason = str(error).splitlines()[0]
+            raise DataFileError(
+                f"a value in {self.describe(fragment)} does not fit: {reason}; wanted what dtypes= says; pass a wider type"
+            ) from error
+
+    def describe(self, fragment: Fragment) -> str:
+        return self._source.describe(fragment)
+
+    def row_bytes(self, columns: Sequence[str]) -> float:
+        return self._source.row_bytes(columns)
+
+
+def target(dtype: Any) -> pl.DataType:
+    """The type a `dtypes=` entry leads to; any name with "hex" in it leads to an integer."""
+    if is_hex(dtype):
+        return pl.Int32() if "32" in dtype else pl.Int64()
+    return polars_type(dtype)
+
+
+def is_hex(dtype: Any) -> bool:
+    return isinstance(dtype, str) and "hex" in dtype
+
+
+def cast_expr(name: str, dtype: Any) -> pl.Expr:
+    """The expression that turns a column into that type. Hexadecimal digits above the type's range wrap around.
+
+    Eight digits in "hex32" and sixteen in "hex" fill the integer bit by bit, so the top half comes out negative.
+    """
+    if not is_hex(dtype):
+        return pl.col(name).cast(target(dtype))
+    text = pl.col(name).cast(pl.String).str.strip_prefix("0x")
+    if "32" in dtype:
+        return text.str.to_integer(base=16, dtype=pl.Int64).cast(pl.UInt32).reinterpret(signed=True).alias(name)
+    return text.str.to_integer(base=16, dtype=pl.UInt64).reinterpret(signed=True).alias(name)

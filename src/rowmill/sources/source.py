@@ -1,0 +1,76 @@
+"""What a feed needs to know of where rows come from: the `Source` protocol and the `Fragment` it reads.
+
+A source is made of units (files, or one frame); a fragment is a run of rows of one unit. Sources know nothing of
+order, batches or tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import polars as pl
+
+from rowmill.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """What is read at once: rows `start` to `start + rows` of unit `unit`; a row group, or a slice of one, or a few."""
+
+    unit: int
+    start: int
+    rows: int
+
+    @property
+    def stop(self) -> int:
+        return self.start + self.rows
+
+    def slice(self, start: int, rows: int) -> Fragment:
+        """`rows` rows of this fragment, from its row `start` on."""
+        return Fragment(self.unit, self.start + start, rows)
+
+
+class Source(Protocol):
+    """Lists its fragments with their row counts, and reads one of them, only the columns asked for."""
+
+    @property
+    def schema(self) -> Schema:
+        """The columns, known without reading a row."""
+        ...
+
+    @property
+    def fragments(self) -> Sequence[Fragment]:
+        """The natural fragments (row groups) in table order; empty ones are left out."""
+        ...
+
+    def read(self, fragment: Fragment, columns: Sequence[str]) -> pl.DataFrame:
+        """The rows of a fragment, or of any slice or join of fragments of one unit; columns in the order asked for."""
+        ...
+
+    def describe(self, fragment: Fragment) -> str:
+        """Where a fragment is, for a person: `train/0.parquet, row group 3 (rows 750000 to 1000000)`."""
+        ...
+
+    def row_bytes(self, columns: Sequence[str]) -> float:
+        """About how many bytes a row of these columns takes once decoded."""
+        ...
+
+
+def fit_fragments(fragments: Iterable[Fragment], max_rows: int) -> list[Fragment]:
+    """The same rows in fragments of at most `max_rows`: large ones cut in equal slices, small neighbours joined.
+
+    Joining stops at a quarter of `max_rows`: enough to make reading cheap per row, small enough to shuffle well.
+    """
+    fitted: list[Fragment] = []
+    for fragment in fragments:
+        last = fitted[-1] if fitted else None
+        joins = last is not None and last.unit == fragment.unit and last.stop == fragment.start
+        if last is not None and joins and last.rows + fragment.rows <= max_rows // 4:
+            fitted[-1] = Fragment(last.unit, last.start, last.rows + fragment.rows)
+            continue
+        slices = max(1, -(-fragment.rows // max_rows))
+        edges = [fragment.rows * i // slices for i in range(slices + 1)]
+        fitted.extend(fragment.slice(a, b - a) for a, b in zip(edges, edges[1:], strict=False))
+    return fitted
