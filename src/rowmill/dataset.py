@@ -6,17 +6,24 @@ footers and nothing else.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from rowmill.errors import ArgumentError, DtypeError
+from rowmill.export import to_parquet, validate
+from rowmill.layout import Shuffle
+from rowmill.rearrange import group_by_folder, group_by_hash, join, lazy, recut
 from rowmill.schema import Schema
+from rowmill.sources.frames import LazySource
 from rowmill.sources.open import open_source, stored_schema
 from rowmill.sources.sizes import parse_bytes, total_memory
 from rowmill.sources.source import Fragment, Source, fit_fragments
+from rowmill.write import WriteOptions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,12 +61,19 @@ class Dataset:
         **kwargs: Any,
     ) -> None:
         if schema is not None and not isinstance(schema, Schema):
-            raise DtypeError(f"schema is {type(schema).__name__}; wanted rowmill.Schema; build one with Schema([...])")
+            raise DtypeError(
+                f"schema is {type(schema).__name__}; wanted rowmill.Schema; build one with Schema([...])"
+            )
         if npartitions is not None and npartitions < 1:
             raise ArgumentError(f"npartitions is {npartitions}; wanted at least 1")
         self.part_bytes = _part_bytes(part_size, part_mem_fraction)
         self.source: Source = open_source(
-            path_or_source, engine, npartitions=npartitions, storage_options=storage_options, dtypes=dtypes, **kwargs
+            path_or_source,
+            engine,
+            npartitions=npartitions,
+            storage_options=storage_options,
+            dtypes=dtypes,
+            **kwargs,
         )
         self.schema = _described(self.source.schema, schema or stored_schema(self.source))
         self.base_dataset = self if base_dataset is None else base_dataset
@@ -100,7 +114,9 @@ class Dataset:
     def with_schema(self, schema: Schema) -> Dataset:
         """The same rows, described by another schema (its tags and properties)."""
         if not isinstance(schema, Schema):
-            raise DtypeError(f"schema is {type(schema).__name__}; wanted rowmill.Schema; build one with Schema([...])")
+            raise DtypeError(
+                f"schema is {type(schema).__name__}; wanted rowmill.Schema; build one with Schema([...])"
+            )
         return self._like(self.source, schema)
 
     def with_tags(self, tags: Mapping[str, str | Iterable[str]]) -> Dataset:
@@ -170,6 +186,131 @@ class Dataset:
         """The whole table in memory."""
         return self.to_polars(columns).to_arrow()
 
+    def to_lazy(self) -> pl.LazyFrame:
+        """The table as a lazy Polars query that reads partition by partition, only the columns needed."""
+        return lazy(self.source)
+
+    def to_parquet(
+        self,
+        output_path: str | PathLike[str],
+        shuffle: Shuffle | bool | None = None,
+        *,
+        preserve_files: bool = False,
+        output_files: int | Sequence[str] | Mapping[Any, Sequence[int]] | None = None,
+        out_files_per_proc: int | None = None,
+        num_threads: int = 0,
+        dtypes: Mapping[str, Any] | None = None,
+        cats: Sequence[str] | None = None,
+        conts: Sequence[str] | None = None,
+        labels: Sequence[str] | None = None,
+        suffix: str = ".parquet",
+        partition_on: str | Sequence[str] | None = None,
+        method: str = "subgraph",
+        row_group_size: int | None = None,
+        compression: str = "snappy",
+        seed: int | None = None,
+        progress: bool | None = None,
+    ) -> None:
+        """Write the table as Parquet files with their side files; the folder appears when all of it is written.
+
+        By default one file a partition. `output_files`: a number of files, a list of names, or a dict of name to
+        partition numbers; `out_files_per_proc`: a number of files too, as there is one process; `preserve_files`: a
+        file for each input file; `partition_on`: `key=value` folders. `cats`, `conts`, `labels` become tags.
+        An existing folder is replaced only if an earlier `to_parquet` wrote everything in it.
+        `num_threads` and `method` are accepted for compatibility and mean nothing.
+        """
+        to_parquet(
+            self, output_path, shuffle, preserve_files=preserve_files, output_files=output_files,
+            out_files_per_proc=out_files_per_proc, dtypes=dtypes, suffix=suffix, partition_on=partition_on, method=method,
+            seed=seed,
+            options=WriteOptions(
+                row_group_size, compression, tuple(cats or ()), tuple(conts or ()), tuple(labels or ()), progress
+            ),
+        )  # fmt: skip
+
+    def repartition(self, npartitions: int | None = None, partition_size: int | str | None = None) -> Dataset:
+        """The same rows in the same order, in partitions of equal size: so many, or of so many bytes."""
+        if (npartitions is None) == (partition_size is None):
+            raise ArgumentError("give one of npartitions and partition_size")
+        if npartitions is None:
+            size = self.num_rows * self.source.row_bytes(self.columns)
+            npartitions = max(1, math.ceil(size / parse_bytes(partition_size or 0, "partition_size")))
+        if npartitions < 1:
+            raise ArgumentError(f"npartitions is {npartitions}; wanted at least 1")
+        other = self._like(recut(self.source, npartitions))
+        other.part_bytes = None
+        return other
+
+    def shuffle_by_keys(
+        self,
+        keys: str | Sequence[str],
+        hive_data: bool | None = None,
+        npartitions: int | None = None,
+        *,
+        progress: bool | None = None,
+    ) -> Dataset:
+        """All rows with the same keys in the same partition; at most 256 partitions.
+
+        Keys that are `key=value` folders need no work (`hive_data=False` forbids this); others are dealt by hash to
+        temporary files, removed with the dataset.
+        """
+        names = self._names(keys)
+        grouped: Source | None = (
+            None if hive_data is False else group_by_folder(self.source, names, npartitions)
+        )
+        if grouped is None:
+            grouped = group_by_hash(self.source, names, npartitions or self.npartitions, progress)
+        other = self._like(grouped)
+        other.part_bytes = None
+        return other
+
+    @classmethod
+    def merge(cls, left: Dataset, right: Any, **kwargs: Any) -> Dataset:
+        """The join of two datasets: `on`, `left_on`, `right_on`, `how`, `suffixes` as in pandas.
+
+        Run once, when rows are first needed, into a temporary file; the right side has to fit in memory.
+        """
+        other = right if isinstance(right, Dataset) else Dataset(right)
+        joined = cls(LazySource(join(left.source, other.source, **kwargs)))
+        return joined.with_schema(left.schema + other.schema)
+
+    def validate_dataset(
+        self,
+        add_metadata_file: bool = False,
+        require_metadata_file: bool = True,
+        row_group_max_size: int | str | None = None,
+        file_min_size: int | str | None = None,
+    ) -> bool:
+        """Whether the files suit streaming: a `_metadata` file, row groups not too large, files not too small.
+
+        Warns of each thing found. `add_metadata_file=True` writes the missing `_metadata`.
+        """
+        return validate(
+            self.source,
+            add_metadata_file,
+            require_metadata_file,
+            row_group_max_size,
+            file_min_size,
+            self.part_bytes,
+        )
+
+    def infer_schema(self, n: int = 1) -> Schema:
+        """The schema as the source has it, without tags; `n` means nothing, as types are known exactly."""
+        self.schema = self.source.schema
+        return self.schema
+
+    def sample_dtypes(self, n: int = 1, annotate_lists: bool = False) -> dict[str, Any]:
+        """Column to dtype name, or to `{"dtype": ..., "is_list": ...}`; `n` means nothing."""
+        if annotate_lists:
+            return {c.name: {"dtype": c.dtype, "is_list": c.is_list} for c in self.schema}
+        return {c.name: c.dtype for c in self.schema}
+
+    def to_cpu(self) -> None:
+        """Means nothing here: the data are always on the CPU until a loader moves a batch."""
+
+    def to_gpu(self) -> None:
+        """Means nothing here: a loader moves batches to its device."""
+
 
 class Partitions:
     """Partitions to be read one after another; its length is their number of rows."""
@@ -201,5 +342,6 @@ def _described(found: Schema, given: Schema | None) -> Schema:
     if given is None:
         return found
     return Schema(
-        c.with_tags(given[c.name].tags).with_properties(given[c.name].properties) if c.name in given else c for c in found
+        c.with_tags(given[c.name].tags).with_properties(given[c.name].properties) if c.name in given else c
+        for c in found
     )

@@ -123,7 +123,10 @@ class Schema:
         return hash(tuple(self))
 
     def __repr__(self) -> str:
-        rows = (f"  {c.name}: {'list of ' if c.is_list else ''}{c.dtype} {sorted(c.tags) or ''}".rstrip() for c in self)
+        rows = (
+            f"  {c.name}: {'list of ' if c.is_list else ''}{c.dtype} {sorted(c.tags) or ''}".rstrip()
+            for c in self
+        )
         return "Schema(\n" + "\n".join(rows) + "\n)"
 
     def __getitem__(self, name: str | Sequence[str]) -> Any:
@@ -131,7 +134,9 @@ class Schema:
         if not isinstance(name, str):
             return Schema(self[n] for n in name)
         if name not in self._columns:
-            raise ColumnError(f"no column {name!r} among {_short(self.column_names)}{closest(name, self._columns)}")
+            raise ColumnError(
+                f"no column {name!r} among {_short(self.column_names)}{closest(name, self._columns)}"
+            )
         return self._columns[name]
 
     def select_by_tag(self, tags: str | Iterable[str]) -> Schema:
@@ -162,7 +167,9 @@ class Schema:
         try:
             return cls(ColumnSchema(**column) for column in json.loads(text)["columns"])
         except (KeyError, TypeError, json.JSONDecodeError) as error:
-            raise ArgumentError(f"not a Rowmill schema ({error}); wanted what Schema.to_json() writes") from error
+            raise ArgumentError(
+                f"not a Rowmill schema ({error}); wanted what Schema.to_json() writes"
+            ) from error
 
 
 def dtype_name(dtype: Any) -> str:
@@ -176,7 +183,13 @@ def dtype_name(dtype: Any) -> str:
     return _ALIASES.get(name, name)
 
 
-_PYTHON_TYPES: dict[type, str] = {int: "int64", float: "float64", bool: "bool", str: "string", bytes: "binary"}
+_PYTHON_TYPES: dict[type, str] = {
+    int: "int64",
+    float: "float64",
+    bool: "bool",
+    str: "string",
+    bytes: "binary",
+}
 _ALIASES = {
     "boolean": "bool",
     "str": "string",

@@ -169,7 +169,7 @@ class Feed:
                     started = perf_counter()
                     filling.fill(span, columns, span.start - task.start)
                     self._stats.pack(perf_counter() - started)
-                    if filling.full:
+                    if filling.full or self._failure is not None:
                         with self._ready:
                             self._ready.notify_all()
         except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the training loop

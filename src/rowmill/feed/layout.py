@@ -154,10 +154,8 @@ class Selector:
         if spec.dtype == "time" or spec.dtype.startswith(("date", "duration")):
             expression = expression.to_physical()
         expression = self._null_policy(spec, expression)
-        stored = np.dtype("uint8") if target == np.dtype(bool) else target
-        if spec.dtype != stored.name:
-            dtype = _polars(stored)
-            expression = expression.cast(pl.Array(dtype, spec.width) if spec.width else dtype)
+        if spec.dtype == "bool":  # packed bits become bytes; every other change of dtype happens while packing
+            expression = expression.cast(pl.Array(pl.UInt8, spec.width) if spec.width else pl.UInt8)
         self._expressions[alias] = expression.alias(alias)
 
     def _add_list(self, spec: ColumnSchema, target: np.dtype[Any]) -> None:

@@ -7,21 +7,27 @@ the cache until every column has been there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numba import njit, types
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
-from rowmill.feed.block import Array, Block, Layout
+from rowmill.errors import DtypeError
+from rowmill.feed.block import Array, Block, Layout, Matrix
 
 TILE_ROWS = 256
 
-# Values are moved as bits: one compiled kernel for each size.
-_BITS = {size: np.empty(0, f"u{size}") for size in (1, 2, 4, 8)}
+
+def _moved_as(source: np.dtype[Any], target: np.dtype[Any]) -> tuple[Array, Array]:
+    """The pair of dtypes a kernel is compiled for: bits of one size where nothing changes, else the two dtypes."""
+    if source == target or (source == np.uint8 and target == np.bool_):
+        source = target = np.dtype(f"u{target.itemsize}")
+    return np.empty(0, source), np.empty(0, target)
 
 
 class Columns:
@@ -40,7 +46,7 @@ class Columns:
         for part in self._parts:
             first, last = max(start, part.start), min(stop, part.start + part.rows)
             if first < last:
-                part.deal(first - part.start, places[first - start : last - start], blocks, self.layout)
+                part.deal(first - part.start, places[first - start : last - start], blocks)
 
 
 class _Part:
@@ -49,24 +55,65 @@ class _Part:
     def __init__(self, start: int, frame: pl.DataFrame, layout: Layout) -> None:
         self.start, self.rows = start, frame.height
         self.arrays: list[Array] = []
-        self.columns: list[tuple[NDArray[np.uint64], NDArray[np.int64]]] = []
-        for matrix in layout.matrices:
-            addresses: list[int] = []
-            strides: list[int] = []
-            for index, name in enumerate(matrix.columns):
-                array = frame.get_column(name).to_numpy()
-                width = matrix.widths[index] if matrix.widths else 1
-                address = array.__array_interface__["data"][0]
-                addresses += [address + matrix.dtype.itemsize * i for i in range(width)]
-                strides += [width] * width
-                self.arrays.append(array)
-            self.columns.append((np.array(addresses, np.uint64), np.array(strides, np.int64)))
+        self.groups = [
+            group for number, matrix in enumerate(layout.matrices) for group in self._groups(number, matrix, frame)
+        ]
 
-    def deal(self, first: int, places: NDArray[np.uint32], blocks: Sequence[Block], layout: Layout) -> None:
-        for number, matrix in enumerate(layout.matrices):
-            addresses, strides = self.columns[number]
-            targets = np.array([block.addresses[number] for block in blocks], np.uint64)
-            _scatter(addresses, strides, first, places, targets, blocks[0].rows, _BITS[matrix.dtype.itemsize])
+    def _groups(self, number: int, matrix: Matrix, frame: pl.DataFrame) -> Iterator[_Group]:
+        """The columns of a matrix by the dtype they come in: usually all have the same."""
+        columns: dict[np.dtype[Any], list[tuple[int, int, int]]] = {}
+        slot = 0
+        for index, name in enumerate(matrix.columns):
+            array = frame.get_column(name).to_numpy()
+            self.arrays.append(array)
+            width = matrix.widths[index] if matrix.widths else 1
+            address, size = array.__array_interface__["data"][0], array.dtype.itemsize
+            columns.setdefault(array.dtype, []).extend((address + size * i, width, slot + i) for i in range(width))
+            slot += width
+        for dtype, members in columns.items():
+            addresses, strides, slots = zip(*members, strict=True)
+            yield _Group(
+                number,
+                np.array(addresses, np.uint64),
+                np.array(strides, np.uint64),
+                np.array(slots, np.uint64),
+                matrix.row_bytes,
+                *_moved_as(dtype, matrix.dtype),
+            )
+
+    def deal(self, first: int, places: NDArray[np.uint32], blocks: Sequence[Block]) -> None:
+        for group in self.groups:
+            targets = np.array([block.addresses[group.matrix] for block in blocks], np.uint64)
+            misfits = _scatter(
+                group.columns,
+                group.strides,
+                group.slots,
+                group.row_bytes,
+                first,
+                places,
+                targets,
+                blocks[0].rows,
+                group.source,
+                group.target,
+            )
+            if misfits:
+                raise DtypeError(
+                    f"{misfits} values do not fit {group.target.dtype}, the dtype asked for; "
+                    f"ask for a larger one (index_dtype='int64'), or encode the column"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Columns of one dtype that go to one matrix: where they are, how far their values are apart, where they go."""
+
+    matrix: int
+    columns: NDArray[np.uint64]
+    strides: NDArray[np.uint64]
+    slots: NDArray[np.uint64]
+    row_bytes: int
+    source: Array
+    target: Array
 
 
 def _contiguous(frame: pl.DataFrame) -> list[tuple[int, pl.DataFrame]]:
@@ -94,27 +141,64 @@ def _at(typing: Any, address: Any, like: Any) -> Any:
 
 @njit(nogil=True, cache=True)
 def _scatter(
-    columns: Any, strides: Any, first: Any, places: Any, targets: Any, block_rows: Any, like: Any
-) -> None:
-    width = np.uint64(columns.size)
-    size = np.uint64(like.itemsize)
-    rows = np.uint64(places.size)
-    per_block = np.uint64(block_rows)
+    columns: Any,
+    strides: Any,
+    slots: Any,
+    row_bytes: Any,
+    first: Any,
+    places: Any,
+    targets: Any,
+    block_rows: Any,
+    source_like: Any,
+    target_like: Any,
+) -> int:
+    """Returns how many values were changed by a cast to a smaller integer."""
+    source_size, target_size = np.uint64(source_like.itemsize), np.uint64(target_like.itemsize)
+    rows, start, misfits = np.uint64(places.size), np.uint64(0), 0
     addresses = np.empty(TILE_ROWS, np.uint64)
-    start = np.uint64(0)
     while start < rows:
         count = min(np.uint64(TILE_ROWS), rows - start)
         for i in range(count):
             place = np.uint64(places[start + i])
-            addresses[i] = targets[place // per_block] + place % per_block * width * size
-        for column in range(width):
-            stride = np.uint64(strides[column])
-            source = _at(columns[column] + (np.uint64(first) + start) * stride * size, like)
-            offset = column * size
+            addresses[i] = targets[place // np.uint64(block_rows)] + place % np.uint64(block_rows) * np.uint64(row_bytes)
+        for column in range(np.uint64(columns.size)):
+            stride = strides[column]
+            source = _at(columns[column] + (np.uint64(first) + start) * stride * source_size, source_like)
+            offset = slots[column] * target_size
             if stride == np.uint64(1):
                 for i in range(count):
-                    _at(addresses[i] + offset, like)[0] = source[i]
+                    misfits += _move(_at(addresses[i] + offset, target_like), source[i], target_like)
             else:
                 for i in range(count):
-                    _at(addresses[i] + offset, like)[0] = source[i * stride]
+                    misfits += _move(_at(addresses[i] + offset, target_like), source[i * stride], target_like)
         start += count
+    return misfits
+
+
+def _move(pointer: Any, value: Any, like: Any) -> int:
+    """Write a value; 1 if it is an integer that came out another."""
+    raise NotImplementedError  # compiled only
+
+
+@overload(_move)
+def _compile_move(pointer: Any, value: Any, like: Any) -> Any:
+    if value == like.dtype:
+
+        def same(pointer: Any, value: Any, like: Any) -> int:
+            pointer[0] = value
+            return 0
+
+        return same
+    if isinstance(value, types.Integer) and isinstance(like.dtype, types.Integer):
+
+        def checked(pointer: Any, value: Any, like: Any) -> int:
+            pointer[0] = value
+            return int(pointer[0] != value or (pointer[0] < 0) != (value < 0))
+
+        return checked
+
+    def cast(pointer: Any, value: Any, like: Any) -> int:
+        pointer[0] = value
+        return 0
+
+    return cast

@@ -122,12 +122,13 @@ class Plan:
         batches = -(-rows // self.batch_rows)
         done, size = 0, min(self.first_batches, self.chunk_batches)
         while done < batches:
-            size = min(size, batches - done)
+            left = batches - done
+            size = -(-left // 2) if size < left < 2 * size else min(size, left)  # no small rest, mixed with itself only
             if done + size > first_batch:
                 first = start + done * self.batch_rows
                 last = min(first + size * self.batch_rows, start + rows)
                 yield self._chunk(line, epoch, done, first, last)
-            done, size = done + size, min(size * 2, self.chunk_batches)
+            done, size = done + size, min(2 * size, self.chunk_batches)
         if self.padding and first_batch <= batches:
             first = min(start, self.total_rows - 1)
             yield self._chunk(line, epoch, batches, first, first + 1, padding=1)

@@ -1,167 +1,25 @@
 """Batches as PyTorch tensors: `TorchAsyncItr` and `DLDataLoader`, which NVTabular's users know, and `Loader`.
 
-All are thin: they choose columns and a batch format; `rowmill.feed` does the rest. Tensors are views of the feed's
-blocks, so nothing is copied on the CPU.
+All are thin: they choose columns and a batch format; `rowmill.feed` does the rest.
 """
 
 from __future__ import annotations
 
-import itertools
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
-from rowmill.errors import ArgumentError, ColumnError, ForkedError
-from rowmill.feed.block import Array, Batch
+from rowmill.errors import ColumnError
+from rowmill.feed.block import Batch
 from rowmill.feed.layout import Nulls, Selector
 from rowmill.feed.stream import Stream, Table
+from rowmill.loader.torch_stream import TorchStream  # first: it says which extra to install
+from rowmill.loader.torch_lists import Lists  # isort: skip
 from rowmill.schema import Schema, Tags
 
-try:
-    import torch
-    from torch.utils.data import DataLoader, IterableDataset, get_worker_info
-except ImportError as error:
-    raise ImportError("rowmill.loader.torch needs PyTorch; pip install 'rowmill[torch]'") from error
+import torch  # isort: skip
+from torch.utils.data import DataLoader  # isort: skip
 
-Ragged = tuple[torch.Tensor, torch.Tensor]
-_Self = TypeVar("_Self", bound="TorchStream")
-
-
-class TorchStream(IterableDataset[Any]):
-    """What both loaders are: an iterable over a `Stream`, whose batches become tensors in `_tensors`."""
-
-    def __init__(self, dataset: Table, stream: Stream, device: Any) -> None:
-        super().__init__()
-        self.data = dataset
-        self.dataset = dataset
-        self.device = _device(device)
-        self._stream = stream
-        self._maps: list[Callable[..., Any]] = []
-        self._current: Iterator[Any] | None = None
-        self._pid = os.getpid()
-
-    def __iter__(self) -> Iterator[Any]:
-        """A new epoch, independent of any other iterator."""
-        self._share_among_workers()
-        return self._batches(self._stream.batches())
-
-    def __next__(self) -> Any:
-        """The next batch of an epoch of its own; starts one if there is none."""
-        if self._current is None:
-            self._current = iter(self)
-        try:
-            return next(self._current)
-        except BaseException:
-            self._current = None
-            raise
-
-    def __len__(self) -> int:
-        return len(self._stream)
-
-    def __enter__(self: _Self) -> _Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """End the epoch that `next(loader)` began. Epochs of a `for` loop end with the loop."""
-        current, self._current = self._current, None
-        if current is not None:
-            cast("Any", current).close()
-
-    def peek(self) -> Any:
-        """The first batch of the next epoch, which still begins with it."""
-        epoch = self._stream.epoch
-        batches = iter(self)
-        try:
-            return next(batches)
-        finally:
-            cast("Any", batches).close()
-            self._stream.epoch = epoch
-
-    def map(self: _Self, function: Callable[..., Any]) -> _Self:
-        """Apply `function(*batch)` to every batch from now on, in the training loop; returns this loader."""
-        self._maps.append(function)
-        return self
-
-    def set_epoch(self, epoch: int) -> None:
-        """Let the next iteration be this epoch. Without it every iteration is one epoch further."""
-        self._stream.epoch = epoch
-
-    @property
-    def epoch(self) -> int:
-        """The epoch that the next iteration will be."""
-        return self._stream.epoch
-
-    @property
-    def batch_size(self) -> int:
-        return self._stream.batch_size
-
-    @batch_size.setter
-    def batch_size(self, rows: int) -> None:
-        previous, self._stream.batch_size = self._stream.batch_size, rows
-        try:
-            self._stream.plan()
-        except ValueError:
-            self._stream.batch_size = previous
-            raise
-
-    @property
-    def num_rows_processed(self) -> int:
-        """Rows handed out by the latest iteration."""
-        return self._stream.stats.rows
-
-    @property
-    def waited(self) -> float:
-        """Seconds for which the latest iteration's consumer waited for data."""
-        return self._stream.stats.waited
-
-    @property
-    def shuffle(self) -> bool:
-        return self._stream.shuffle
-
-    @property
-    def drop_last(self) -> bool:
-        return self._stream.drop_last
-
-    @property
-    def global_size(self) -> int:
-        return self._stream.ranks
-
-    @property
-    def global_rank(self) -> int:
-        return self._stream.rank
-
-    def _batches(self, batches: Iterator[Batch]) -> Iterator[Any]:
-        try:
-            for batch in batches:
-                result = self._tensors(batch)
-                del batch  # the tensors alone shall hold its block
-                for function in self._maps:
-                    result = function(*result)
-                yield result
-                del result
-        finally:
-            cast("Any", batches).close()
-
-    def _tensors(self, batch: Batch) -> Any:
-        raise NotImplementedError
-
-    def _tensor(self, array: Array) -> torch.Tensor:
-        tensor = torch.from_numpy(array)
-        return tensor if self.device.type == "cpu" else tensor.to(self.device, non_blocking=True)
-
-    def _share_among_workers(self) -> None:
-        """In a worker process of a stock `DataLoader`: take this worker's share of the rows."""
-        worker = get_worker_info()
-        if worker is None:
-            return
-        if os.getpid() != self._pid:
-            raise ForkedError(
-                f"a DataLoader with num_workers={worker.num_workers} forked this loader, and its decoder's threads do not "
-                f"survive a fork; use num_workers=0 (Rowmill reads in threads of its own)"
-            )
+__all__ = ["DLDataLoader", "Loader", "TorchAsyncItr"]
 
 
 class TorchAsyncItr(TorchStream):
@@ -365,50 +223,10 @@ class DLDataLoader(DataLoader[Any]):
         return len(cast("Any", self.dataset))
 
 
-class Lists:
-    """Which list columns become sparse or padded tensors, and how."""
-
-    def __init__(
-        self, schema: Schema, names: Sequence[str] | None, limits: Mapping[str, int] | None, dense: bool
-    ) -> None:
-        self.dense = dense
-        self.limits = {}
-        for name in names or ():
-            if not schema[name].is_list:
-                raise ColumnError(f"sparse_names holds {name!r}, which is {schema[name].dtype}; wanted a list column")
-            if name not in (limits or {}):
-                raise ArgumentError(f"no limit for list column {name!r}; add it to sparse_max={{{name!r}: ...}}")
-            self.limits[name] = (limits or {})[name]
-
-    def convert(self, name: str, values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor | None:
-        """A tensor `[N, limit]`, or None if this column stays as values and offsets."""
-        limit = self.limits.get(name)
-        if limit is None:
-            return None
-        lengths = offsets.diff()
-        longest = int(lengths.max()) if len(lengths) else 0
-        if longest > limit:
-            raise ArgumentError(f"a row of {name!r} has {longest} values; sparse_max allows {limit}: raise it or cut the lists")
-        rows = torch.repeat_interleave(torch.arange(len(lengths), device=values.device), lengths)
-        places = torch.arange(len(values), device=values.device) - offsets[:-1].repeat_interleave(lengths)
-        shape = (len(lengths), limit)
-        if not self.dense:
-            return torch.sparse_coo_tensor(torch.stack([rows, places]), values, shape, check_invariants=False)
-        padded = values.new_zeros(shape)
-        padded[rows, places] = values
-        return padded
-
-
 def _group(schema: Schema, names: Sequence[str] | None, tag: Tags) -> list[str]:
     """The columns of a group in lexicographic order: those named, or those tagged."""
     return sorted(set(schema.select_by_tag(tag).column_names if names is None else _names(names)))
 
 
 def _names(names: str | Sequence[str]) -> list[str]:
-    return [names] if isinstance(names, str) else list(dict.fromkeys(itertools.chain(names)))
-
-
-def _device(device: Any) -> torch.device:
-    if device is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+    return [names] if isinstance(names, str) else list(dict.fromkeys(names))

@@ -20,9 +20,9 @@ _ROWS = 65_536
 _LINE_END, _RETURN = 10, 13
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Piece:
-    """Rows `start` to `start + rows` of a file, in bytes `begin` to `end`; `blank` empty lines among them."""
+    """Rows `start` to `start + rows` of a file, in bytes `begin` to `end`, with `blank` empty lines among them."""
 
     begin: int
     end: int
@@ -34,44 +34,61 @@ class Piece:
 def index_rows(file: Any, begin: int, quote: str | None, keep_blank: bool, name: str) -> list[Piece]:
     """The pieces of an open file from byte `begin` on. Empty lines are no rows, unless `keep_blank`."""
     pieces: list[Piece] = []
-    done, rows, blank, total = begin, 0, 0, 0
+    at, start = begin, 0
+    for ends, empty in _lines(file, begin, quote, name):
+        is_row = np.ones(len(ends), bool) if keep_blank else ~empty
+        counts = np.cumsum(is_row)
+        cuts = np.flatnonzero((counts % _ROWS == 0) & is_row)
+        before = 0
+        for cut in np.unique(np.append(cuts, len(ends) - 1)).tolist():
+            rows = int(is_row[before : cut + 1].sum())
+            if rows:
+                pieces.append(Piece(at, int(ends[cut]), start, rows, cut + 1 - before - rows))
+            at, start, before = int(ends[cut]), start + rows, cut + 1
+    return pieces
 
-    def close(end: int) -> None:
-        nonlocal done, rows, blank, total
-        if rows:
-            pieces.append(Piece(done, end, total, rows, blank))
-            total += rows
-        if rows or not blank:
-            done, rows, blank = end, 0, 0
 
+def _lines(
+    file: Any, begin: int, quote: str | None, name: str
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_]]]:
+    """Per block: the offsets after each line, and which of the lines are empty. The last line may lack its end."""
     file.seek(begin)
-    last = begin
+    at = last = begin
     quotes = 0
-    for at, block in _blocks(file, begin):
-        ends, quotes = _line_ends(block, quotes, quote)
-        starts = np.concatenate(([last - at], ends[:-1])) if len(ends) else ends
-        empty = _empty(block, starts, ends)
-        if keep_blank:
-            empty[:] = False
-        counts = np.cumsum(~empty)
-        cuts = np.flatnonzero((counts % _ROWS == 0) & ~empty)
-        previous = -1
-        for cut in [*cuts.tolist(), len(ends) - 1] if len(ends) else []:
-            lines = int(cut) - previous
-            blanks = int(empty[previous + 1 : cut + 1].sum())
-            rows, blank = rows + lines - blanks, blank + blanks
-            close(at + int(ends[cut]))
-            previous = int(cut)
-        last = at + int(ends[-1]) if len(ends) else last
-        size = at + len(block)
-        tail = bytes(block[last - at :].tobytes()) if last >= at else b"."
+    before = 0  # the byte before the block
+    while data := file.read(_BLOCK):
+        block = np.frombuffer(data, np.uint8)
+        ends = np.flatnonzero(block == _LINE_END)
+        if quote is not None:
+            marks = np.flatnonzero(block == ord(quote))
+            if len(marks) or quotes % 2:
+                ends = ends[(np.searchsorted(marks, ends) + quotes) % 2 == 0]
+            quotes += len(marks)
+        if len(ends):
+            previous = np.where(ends > 0, block[ends - 1], before)  # the byte before the line end
+            after = ends + at + 1
+            lengths = np.diff(after, prepend=last)
+            yield after, (lengths == 1) | ((lengths == 2) & (previous == _RETURN))
+            last = int(after[-1])
+        at += len(block)
+        before = int(block[-1])
     if quotes % 2:
         raise DataFileError(
-            f"{name} ends inside a quoted value that opened after byte {last}; wanted a closing {quote!r}; "
+            f"{name} ends inside a quoted value in the row at byte {last}; wanted a closing {quote}; "
             f"complete the file, or pass quote_char=None where quotes mean nothing"
         )
-    if begin < last or total or rows or blank or _any(file, begin):
-        if _unended(last, locals().get("size", begin), locals().get("tail", b"")):
-            rows += 1
-            close(int(locals()["size"]))
-    return pieces
+    if at > last:
+        yield np.array([at]), np.array([False])
+
+
+def without_blank(data: bytes, quote: str | None) -> bytes:
+    """The lines of a piece that are not empty."""
+    import io
+
+    kept, start = [], 0
+    for ends, empty in _lines(io.BytesIO(data), 0, quote, "a piece of CSV"):
+        for end, gone in zip(ends.tolist(), empty.tolist(), strict=True):
+            if not gone:
+                kept.append(data[start:end])
+            start = end
+    return b"".join(kept)

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from rowmill.errors import SchemaDriftError, closest
-from rowmill.sources.types import _inner, type_name
+from rowmill.sources.types import leaf_type, type_name
 
-_SIGNED = [pl.Int8(), pl.Int16(), pl.Int32(), pl.Int64()]
-_UNSIGNED = [pl.UInt8(), pl.UInt16(), pl.UInt32(), pl.UInt64()]
-_FLOATS = [pl.Float16(), pl.Float32(), pl.Float64()]
+_SIGNED: list[pl.DataType] = [pl.Int8(), pl.Int16(), pl.Int32(), pl.Int64()]
+_UNSIGNED: list[pl.DataType] = [pl.UInt8(), pl.UInt16(), pl.UInt32(), pl.UInt64()]
+_FLOATS: list[pl.DataType] = [pl.Float16(), pl.Float32(), pl.Float64()]
 _EXACT_BITS = [11, 24, 53]  # integers up to this many bits are exact in float16, float32, float64
 
 
@@ -26,10 +26,10 @@ def widest(a: pl.DataType, b: pl.DataType) -> pl.DataType | None:
     if isinstance(a, pl.Null):
         return b
     if isinstance(a, pl.List) and isinstance(b, pl.List):
-        leaf = widest(_inner(a), _inner(b))
+        leaf = widest(leaf_type(a), leaf_type(b))
         return None if leaf is None else pl.List(leaf)
     if isinstance(a, pl.Array) and isinstance(b, pl.Array) and a.size == b.size:
-        leaf = widest(_inner(a), _inner(b))
+        leaf = widest(leaf_type(a), leaf_type(b))
         return None if leaf is None else pl.Array(leaf, a.size)
     for family in (_SIGNED, _UNSIGNED, _FLOATS):
         if a in family and b in family:
@@ -41,7 +41,11 @@ def widest(a: pl.DataType, b: pl.DataType) -> pl.DataType | None:
         return _SIGNED[wide] if wide < len(_SIGNED) else None
     if a in _FLOATS:
         bits = 8 << _SIGNED.index(b) if b in _SIGNED else 8 << _UNSIGNED.index(b) if b in _UNSIGNED else 99
-        fits = [f for f, exact in zip(_FLOATS, _EXACT_BITS, strict=True) if bits <= exact and _FLOATS.index(a) <= _FLOATS.index(f)]
+        fits = [
+            f
+            for f, exact in zip(_FLOATS, _EXACT_BITS, strict=True)
+            if bits <= exact and _FLOATS.index(a) <= _FLOATS.index(f)
+        ]
         return fits[0] if fits else None
     return None
 
@@ -52,7 +56,9 @@ def unify(tables: Sequence[tuple[str, Mapping[str, pl.DataType]]]) -> dict[str, 
     for name, types in tables[1:]:
         if types.keys() != first.keys():
             _refuse_names(name, types, first_name, first)
-    return {column: _unify_column(column, [(name, types[column]) for name, types in tables]) for column in first}
+    return {
+        column: _unify_column(column, [(name, types[column]) for name, types in tables]) for column in first
+    }
 
 
 def _unify_column(column: str, found: Sequence[tuple[str, pl.DataType]]) -> pl.DataType:
@@ -74,7 +80,9 @@ def _unify_column(column: str, found: Sequence[tuple[str, pl.DataType]]) -> pl.D
     return so_far
 
 
-def _refuse_names(name: str, types: Mapping[str, pl.DataType], first_name: str, first: Mapping[str, pl.DataType]) -> None:
+def _refuse_names(
+    name: str, types: Mapping[str, pl.DataType], first_name: str, first: Mapping[str, pl.DataType]
+) -> None:
     missing = [c for c in first if c not in types]
     extra = [c for c in types if c not in first]
     if missing:

@@ -1,6 +1,7 @@
 """Parquet footers in, row counts and column types out. Read once, in parallel, when a dataset is opened.
 
 Nothing but footers is read, and no footer is kept: 10,000 files open in seconds and take a few megabytes.
+The column chunks of a footer are left alone: PyArrow aborts the process over a damaged one.
 """
 
 from __future__ import annotations
@@ -22,18 +23,14 @@ from rowmill.sources.types import arrow_types
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-_SAMPLED = 4  # files whose column sizes are looked at, to say how many bytes a row takes
-
 
 @dataclass(frozen=True)
 class Footers:
-    """What the footers say: rows of each row group of each file, the distinct schemas, and sizes of a few files."""
+    """What the footers say: rows of each row group of each file, and the distinct schemas."""
 
     group_rows: list[tuple[int, ...]]
     schemas: list[dict[str, pl.DataType]]
     schema_of_file: list[int]
-    leaf_bytes: dict[str, float]
-    leaf_values: dict[str, float]
 
 
 def read_footers(paths: Sequence[str], filesystem: FileSystem | None) -> Footers:
@@ -46,14 +43,14 @@ def read_footers(paths: Sequence[str], filesystem: FileSystem | None) -> Footers
     lots = [range(i, min(i + share, len(paths))) for i in range(0, len(paths), share)]
 
     def run(lot: range) -> list[tuple[tuple[int, ...], int]]:
-        return [_one(paths[i], system, known, i < _SAMPLED) for i in lot]
+        return [_one(paths[i], system, known) for i in lot]
 
     if threads <= 1:
         rows = [pair for lot in lots for pair in run(lot)]
     else:
         with ThreadPoolExecutor(threads, "rowmill-footers") as pool:
             rows = [pair for pairs in _until_error(pool, run, lots) for pair in pairs]
-    return Footers([r for r, _ in rows], known.schemas, [s for _, s in rows], known.leaf_bytes, known.leaf_values)
+    return Footers([r for r, _ in rows], known.schemas, [s for _, s in rows])
 
 
 def _until_error(pool: ThreadPoolExecutor, run: Callable[[range], Any], lots: Sequence[range]) -> list[Any]:
@@ -71,8 +68,6 @@ class _Known:
 
     def __init__(self) -> None:
         self.schemas: list[dict[str, pl.DataType]] = []
-        self.leaf_bytes: dict[str, float] = {}
-        self.leaf_values: dict[str, float] = {}
         self._last: tuple[Any, bytes | None, int] | None = None
         self._places: dict[pa.Schema, int] = {}
 
@@ -91,35 +86,15 @@ class _Known:
         return self._places[arrow]
 
 
-def _one(path: str, system: FileSystem, known: _Known, sample: bool) -> tuple[tuple[int, ...], int]:
+def _one(path: str, system: FileSystem, known: _Known) -> tuple[tuple[int, ...], int]:
     try:
         with system.open_input_file(path) as file:
             reader = pq.ParquetFile(file)
             footer = reader.metadata
         rows = tuple(footer.row_group(i).num_rows for i in range(footer.num_row_groups))
-        if sample:
-            _measure(footer, known)
         return rows, known.place(footer)
     except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataFileError(
             f"cannot read the footer of {path}: {reason}; wanted a whole Parquet file; write it again or leave it out"
         ) from error
-
-
-def _measure(footer: pq.FileMetaData, known: _Known) -> None:
-    """Note bytes and values a row of each column, from the first row group: the largest of the files looked at."""
-    if not footer.num_row_groups or not footer.row_group(0).num_rows:
-        return
-    group = footer.row_group(0)
-    for i in range(group.num_columns):
-        chunk = group.column(i)
-        name = chunk.path_in_schema.split(".")[0]
-        values = chunk.num_values / group.num_rows
-        bytes_ = chunk.total_uncompressed_size / group.num_rows
-        stats = chunk.statistics
-        if stats is not None and stats.has_min_max and isinstance(stats.max, bytes | str):
-            # A dictionary stores a string once for many rows, so its size alone would say too little.
-            bytes_ = max(bytes_, values * max(len(stats.min), len(stats.max)))
-        known.leaf_values[name] = max(known.leaf_values.get(name, 0.0), values)
-        known.leaf_bytes[name] = max(known.leaf_bytes.get(name, 0.0), bytes_)

@@ -7,23 +7,24 @@ its rows are first needed, into a temporary Parquet file that goes away with the
 from __future__ import annotations
 
 import sys
-import tempfile
-import weakref
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
+from itertools import pairwise
 from threading import Lock
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from rowmill.errors import ArgumentError, ColumnError, closest
+from rowmill.errors import ArgumentError
 from rowmill.schema import Schema
+from rowmill.sources.hive import check_columns
 from rowmill.sources.parquet import ParquetSource
 from rowmill.sources.paths import Files
 from rowmill.sources.source import Fragment
-from rowmill.sources.types import conform, plain, schema_of, value_bytes
+from rowmill.sources.spool import temporary_folder
+from rowmill.sources.types import conform, plain, schema_of
+from rowmill.sources.widths import Widths
 
 _FRAGMENT_ROWS = 131_072
 
@@ -36,6 +37,7 @@ class FrameSource:
         self.dtypes = {name: plain(dtype) for name, dtype in frame.schema.items()}
         self._schema = schema_of(self.dtypes)
         self._fragments = cut(frame.height, npartitions)
+        self._widths = Widths(self.dtypes)
 
     @property
     def schema(self) -> Schema:
@@ -46,9 +48,7 @@ class FrameSource:
         return self._fragments
 
     def read(self, fragment: Fragment, columns: Sequence[str]) -> pl.DataFrame:
-        for name in columns:
-            if name not in self.dtypes:
-                raise ColumnError(f"no column {name!r} in the frame{closest(name, self.dtypes)}")
+        check_columns(columns, self.dtypes, "the frame")
         if not columns:
             return pl.DataFrame(height=fragment.rows)
         return conform(self.frame.select(columns).slice(fragment.start, fragment.rows), self.dtypes)
@@ -57,12 +57,7 @@ class FrameSource:
         return f"frame in memory (rows {fragment.start} to {fragment.stop})"
 
     def row_bytes(self, columns: Sequence[str]) -> float:
-        if not columns or not self.frame.height:
-            return sum(value_bytes(self.dtypes[c]) for c in columns)
-        fixed = [c for c in columns if not self.dtypes[c].is_nested() and self.dtypes[c] not in (pl.String, pl.Binary)]
-        loose = [c for c in columns if c not in fixed]
-        size = self.frame.select(loose).estimated_size() / self.frame.height if loose else 0.0
-        return size + sum(value_bytes(self.dtypes[c]) for c in fixed)
+        return self._widths.of(columns, self)
 
 
 class LazySource:
@@ -77,9 +72,7 @@ class LazySource:
 
     @cached_property
     def _rows(self) -> ParquetSource:
-        folder = tempfile.TemporaryDirectory(prefix="rowmill-")
-        weakref.finalize(self, folder.cleanup)
-        path = Path(folder.name) / "query.parquet"
+        path = temporary_folder(self) / "query.parquet"
         casts = [pl.col(n).cast(t) for n, t in self.dtypes.items()]
         self._query.select(casts).sink_parquet(path, row_group_size=_FRAGMENT_ROWS, compression="lz4")
         return ParquetSource(Files((str(path),), "parquet"))
@@ -111,7 +104,7 @@ def cut(rows: int, pieces: int | None) -> tuple[Fragment, ...]:
     """`rows` rows of unit 0 in `pieces` nearly equal fragments, or in as many as keep each about 128 thousand rows."""
     pieces = max(1, min(pieces or round(rows / _FRAGMENT_ROWS), rows))
     edges = [rows * i // pieces for i in range(pieces + 1)]
-    return tuple(Fragment(0, a, b - a) for a, b in zip(edges, edges[1:], strict=False) if b > a)
+    return tuple(Fragment(0, a, b - a) for a, b in pairwise(edges) if b > a)
 
 
 def frame_source(given: Any, npartitions: int | None = None) -> FrameSource | LazySource | None:
@@ -135,8 +128,7 @@ def as_frame(given: Any) -> pl.DataFrame | None:
             raise ArgumentError("columns named twice in the pandas frame; names must be unique; rename them")
         return pl.from_pandas(given.set_axis(names, axis=1), include_index=False)
     if hasattr(given, "__arrow_c_stream__") and not isinstance(given, str):
-        frame = pl.DataFrame(given)
-        return frame
+        return pl.DataFrame(given)
     return None
 
 
@@ -144,7 +136,9 @@ def _from_arrays(arrays: Mapping[str, Any]) -> pl.DataFrame:
     columns = {str(name): _series(str(name), values) for name, values in arrays.items()}
     sizes = {name: len(series) for name, series in columns.items()}
     if len(set(sizes.values())) > 1:
-        raise ArgumentError(f"columns of different lengths: {sizes}; wanted one length; cut or fill the short ones")
+        raise ArgumentError(
+            f"columns of different lengths: {sizes}; wanted one length; cut or fill the short ones"
+        )
     return pl.DataFrame(columns)
 
 
@@ -157,4 +151,7 @@ def _series(name: str, values: Any) -> pl.Series:
         if values.ndim == 0:
             raise ArgumentError(f"column {name!r} is a single value; wanted an array with one value a row")
         return pl.Series(name, np.ascontiguousarray(values) if values.dtype != object else values.tolist())
-    return pl.Series(name, values if isinstance(values, list | tuple) or hasattr(values, "__arrow_c_stream__") else list(values))
+    return pl.Series(
+        name,
+        values if isinstance(values, list | tuple) or hasattr(values, "__arrow_c_stream__") else list(values),
+    )

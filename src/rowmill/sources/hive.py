@@ -1,11 +1,16 @@
-"""The columns that `key=value` folders add to a table: one value a file, typed by looking at all of them."""
+"""The columns that `key=value` folders add to a table: one value a file, typed by looking at all of them.
+
+The file sources put stored and folder columns together with `with_hive`, after `check_columns` has let the names pass.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 
 import polars as pl
+
+from rowmill.errors import ColumnError, closest
 
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 
@@ -26,3 +31,18 @@ def hive_columns(hive: Sequence[Mapping[str, str | None]], stored: Container[str
         typed = [None if v is None else int(v) for v in values] if whole else values
         columns[key] = pl.Series(key, typed, dtype=pl.Int64() if whole else pl.String())
     return columns
+
+
+def with_hive(
+    frame: pl.DataFrame, hive: Mapping[str, pl.Series], unit: int, columns: Sequence[str]
+) -> pl.DataFrame:
+    """The stored columns of a file together with the values of its folders, in the order asked for."""
+    added = [pl.lit(hive[c][unit], dtype=hive[c].dtype).alias(c) for c in columns if c in hive]
+    return frame.with_columns(added).select(columns) if added else frame
+
+
+def check_columns(columns: Sequence[str], known: Collection[str], where: str) -> None:
+    """Refuse a name that is no column, and say which one was probably meant."""
+    for name in columns:
+        if name not in known:
+            raise ColumnError(f"no column {name!r} in {where}{closest(name, known)}")

@@ -17,7 +17,15 @@ from rowmill.sources.source import Source
 _ENGINES = {"parquet": "parquet", "csv": "csv", "ipc": "ipc", "arrow": "ipc", "feather": "ipc"}
 _SCHEMA_FILE = Path(".rowmill") / "schema.json"
 # Options of other Parquet readers that change how they read, not what they give.
-_MEANINGLESS = {"row_groups_per_part", "aggregate_files", "dataset", "legacy", "batch_size", "index", "split_row_groups"}
+_MEANINGLESS = {
+    "row_groups_per_part",
+    "aggregate_files",
+    "dataset",
+    "legacy",
+    "batch_size",
+    "index",
+    "split_row_groups",
+}
 
 
 def open_source(
@@ -33,7 +41,9 @@ def open_source(
     from rowmill.sources.recast import RecastSource
 
     if engine is not None and engine not in _ENGINES:
-        raise ArgumentError(f"unknown engine {engine!r}; wanted 'parquet', 'csv' or 'ipc'; leave it out to go by names")
+        raise ArgumentError(
+            f"unknown engine {engine!r}; wanted 'parquet', 'csv' or 'ipc'; leave it out to go by names"
+        )
     source: Source
     if hasattr(given, "fragments") and hasattr(given, "read"):
         source = given

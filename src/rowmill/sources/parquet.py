@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import polars as pl
 
-from rowmill.errors import ColumnError, DataFileError, closest
+from rowmill.errors import DataFileError
 from rowmill.schema import Schema
 from rowmill.sources.drift import unify
 from rowmill.sources.footers import read_footers
-from rowmill.sources.hive import hive_columns
+from rowmill.sources.hive import check_columns, hive_columns, with_hive
 from rowmill.sources.paths import Files
 from rowmill.sources.source import Fragment
-from rowmill.sources.types import conform, schema_of, value_bytes
+from rowmill.sources.types import conform, schema_of
+from rowmill.sources.widths import Widths
 
 
 class ParquetSource:
@@ -30,17 +31,20 @@ class ParquetSource:
         self.files = files
         footers = read_footers(files.paths, files.filesystem)
         first_with = {place: footers.schema_of_file.index(place) for place in set(footers.schema_of_file)}
-        distinct = [(files.name(i), footers.schemas[place]) for place, i in sorted(first_with.items(), key=lambda p: p[1])]
+        distinct = [
+            (files.name(i), footers.schemas[place])
+            for place, i in sorted(first_with.items(), key=lambda p: p[1])
+        ]
         self._stored = unify(distinct)
         self._hive = hive_columns(files.hive, self._stored)
         self.dtypes = {**self._stored, **{name: values.dtype for name, values in self._hive.items()}}
         self._starts = [(0, *accumulate(rows)) for rows in footers.group_rows]
-        self._leaf_values, self._leaf_bytes = footers.leaf_values, footers.leaf_bytes
         self._schema = schema_of(self.dtypes)
+        self._widths = Widths(self.dtypes)
         self._fragments = tuple(
             Fragment(unit, start, stop - start)
             for unit, starts in enumerate(self._starts)
-            for start, stop in zip(starts, starts[1:], strict=False)
+            for start, stop in pairwise(starts)
             if stop > start
         )
 
@@ -54,9 +58,7 @@ class ParquetSource:
 
     def read(self, fragment: Fragment, columns: Sequence[str]) -> pl.DataFrame:
         """The rows of a fragment in the dataset's types, whatever the file stores them as."""
-        for name in columns:
-            if name not in self.dtypes:
-                raise ColumnError(f"no column {name!r} in {self.files.name(fragment.unit)}{closest(name, self.dtypes)}")
+        check_columns(columns, self.dtypes, self.files.name(fragment.unit))
         stored = [c for c in columns if c in self._stored]
         try:
             frame = self._decode(fragment, stored)
@@ -71,11 +73,7 @@ class ParquetSource:
                 f"found {frame.height} rows in {self.describe(fragment)}; wanted {fragment.rows}; "
                 f"the file has changed since it was opened: open the dataset again"
             )
-        if len(stored) < len(columns):
-            frame = frame.with_columns(
-                pl.lit(self._hive[c][fragment.unit], dtype=self._hive[c].dtype).alias(c) for c in columns if c in self._hive
-            ).select(columns)
-        return frame
+        return with_hive(frame, self._hive, fragment.unit, columns)
 
     def _decode(self, fragment: Fragment, stored: Sequence[str]) -> pl.DataFrame:
         path = self.files.name(fragment.unit)
@@ -94,22 +92,12 @@ class ParquetSource:
     def describe(self, fragment: Fragment) -> str:
         starts = self._starts[fragment.unit]
         group = bisect_right(starts, fragment.start) - 1
-        return f"{self.files.name(fragment.unit)}, row group {group} (rows {fragment.start} to {fragment.stop})"
+        return (
+            f"{self.files.name(fragment.unit)}, row group {group} (rows {fragment.start} to {fragment.stop})"
+        )
 
     def row_bytes(self, columns: Sequence[str]) -> float:
-        return sum(self._column_bytes(c) for c in columns)
-
-    def _column_bytes(self, name: str) -> float:
-        """Fixed types by their width; lists and strings by what the first footers say of them."""
-        dtype = self.dtypes[name]
-        values, stored = self._leaf_values.get(name), self._leaf_bytes.get(name)
-        if isinstance(dtype, pl.List) and values is not None:
-            return 8 + values * value_bytes(dtype.inner if isinstance(dtype.inner, pl.DataType) else dtype.inner())
-        if dtype in (pl.String, pl.Binary) and stored is not None:
-            return 16 + stored
-        if dtype.is_nested() and stored is not None:
-            return max(value_bytes(dtype), stored)
-        return value_bytes(dtype)
+        return self._widths.of(columns, self)
 
 
 def _as_frame(table: Any) -> pl.DataFrame:

@@ -20,7 +20,9 @@ class RecastSource:
         known = source.schema
         for name in dtypes:
             if name not in known:
-                raise ColumnError(f"dtypes names {name!r}, which is no column{closest(name, known.column_names)}")
+                raise ColumnError(
+                    f"dtypes names {name!r}, which is no column{closest(name, known.column_names)}"
+                )
         self._source = source
         self.files = getattr(source, "files", None)
         self._casts = {name: cast_expr(name, dtype) for name, dtype in dtypes.items()}
@@ -61,6 +63,7 @@ def target(dtype: Any) -> pl.DataType:
 
 
 def is_hex(dtype: Any) -> bool:
+    """Whether a `dtypes=` entry asks for hexadecimal digits to be read."""
     return isinstance(dtype, str) and "hex" in dtype
 
 
@@ -73,5 +76,7 @@ def cast_expr(name: str, dtype: Any) -> pl.Expr:
         return pl.col(name).cast(target(dtype))
     text = pl.col(name).cast(pl.String).str.strip_prefix("0x")
     if "32" in dtype:
-        return text.str.to_integer(base=16, dtype=pl.Int64).cast(pl.UInt32).reinterpret(signed=True).alias(name)
+        return (
+            text.str.to_integer(base=16, dtype=pl.Int64).cast(pl.UInt32).reinterpret(signed=True).alias(name)
+        )
     return text.str.to_integer(base=16, dtype=pl.UInt64).reinterpret(signed=True).alias(name)

@@ -7,7 +7,17 @@ import re
 
 from rowmill.errors import ArgumentError
 
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_UNITS = {
+    "": 1,
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "t": 10**12,
+    "ki": 2**10,
+    "mi": 2**20,
+    "gi": 2**30,
+    "ti": 2**40,
+}
 
 
 def parse_bytes(size: int | float | str, what: str) -> int:
@@ -17,7 +27,9 @@ def parse_bytes(size: int | float | str, what: str) -> int:
         if match and match[2] in _UNITS and match[1].count(".") <= 1:
             size = float(match[1]) * _UNITS[match[2]]
     if isinstance(size, str) or not size >= 1:
-        raise ArgumentError(f"{what} is {size!r}; wanted a number of bytes such as 128_000_000, '128MB' or '1GiB'")
+        raise ArgumentError(
+            f"{what} is {size!r}; wanted a number of bytes such as 128_000_000, '128MB' or '1GiB'"
+        )
     return int(size)
 
 

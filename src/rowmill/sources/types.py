@@ -46,13 +46,14 @@ def plain(dtype: pl.DataType) -> pl.DataType:
     if isinstance(dtype, pl.Categorical | pl.Enum):
         return pl.String()
     if isinstance(dtype, pl.List):
-        return pl.List(plain(_inner(dtype)))
+        return pl.List(plain(leaf_type(dtype)))
     if isinstance(dtype, pl.Array):
-        return pl.Array(plain(_inner(dtype)), dtype.size)
+        return pl.Array(plain(leaf_type(dtype)), dtype.size)
     return dtype
 
 
-def _inner(dtype: pl.List | pl.Array) -> pl.DataType:
+def leaf_type(dtype: pl.List | pl.Array) -> pl.DataType:
+    """The type of the items of a list."""
     inner = dtype.inner
     return inner if isinstance(inner, pl.DataType) else inner()
 
@@ -64,15 +65,19 @@ def type_name(dtype: pl.DataType) -> str:
     if isinstance(dtype, pl.Categorical | pl.Enum):
         return "string"
     if isinstance(dtype, pl.Datetime):
-        return f"datetime[{dtype.time_unit}, {dtype.time_zone}]" if dtype.time_zone else f"datetime[{dtype.time_unit}]"
+        return (
+            f"datetime[{dtype.time_unit}, {dtype.time_zone}]"
+            if dtype.time_zone
+            else f"datetime[{dtype.time_unit}]"
+        )
     if isinstance(dtype, pl.Duration):
         return f"duration[{dtype.time_unit}]"
     if isinstance(dtype, pl.Decimal):
         return f"decimal[{dtype.precision},{dtype.scale}]"
     if isinstance(dtype, pl.List):
-        return f"list[{type_name(_inner(dtype))}]"
+        return f"list[{type_name(leaf_type(dtype))}]"
     if isinstance(dtype, pl.Array):
-        return f"list[{type_name(_inner(dtype))}, {dtype.size}]"
+        return f"list[{type_name(leaf_type(dtype))}, {dtype.size}]"
     if isinstance(dtype, pl.Struct):
         return "struct[" + ", ".join(f"{f.name}: {type_name(_instance(f.dtype))}" for f in dtype.fields) + "]"
     return str(dtype).lower()
@@ -85,7 +90,7 @@ def _instance(dtype: Any) -> pl.DataType:
 def column_schema(name: str, dtype: pl.DataType) -> ColumnSchema:
     """A column as the schema describes it: lists of numbers, flags and times by their leaves, the rest by name."""
     if isinstance(dtype, pl.List | pl.Array):
-        leaf = _inner(dtype)
+        leaf = leaf_type(dtype)
         if not leaf.is_nested() and leaf not in (pl.String, pl.Binary, pl.Categorical, pl.Enum):
             width = dtype.size if isinstance(dtype, pl.Array) else None
             return ColumnSchema(name, type_name(leaf), is_list=True, width=width)
@@ -104,8 +109,12 @@ def polars_type(dtype: Any) -> pl.DataType:
     if isinstance(dtype, type) and issubclass(dtype, pl.DataType):
         return dtype()
     name = dtype_name(dtype).strip()
-    name = {"category": "string", "datetime64[ns]": "datetime[ns]", "datetime64[us]": "datetime[us]"}.get(name, name)
-    if name in _SIMPLE or name.lower() in _SIMPLE:  # pandas spells its nullable integers with a capital letter
+    name = {"category": "string", "datetime64[ns]": "datetime[ns]", "datetime64[us]": "datetime[us]"}.get(
+        name, name
+    )
+    if (
+        name in _SIMPLE or name.lower() in _SIMPLE
+    ):  # pandas spells its nullable integers with a capital letter
         return _SIMPLE.get(name) or _SIMPLE[name.lower()]
     if match := re.fullmatch(r"datetime\[(ns|us|ms)(?:, *(.+))?\]", name):
         return pl.Datetime(match[1], match[2])  # type: ignore[arg-type]
@@ -115,7 +124,9 @@ def polars_type(dtype: Any) -> pl.DataType:
         return pl.Decimal(int(match[1]), int(match[2]))
     if match := re.fullmatch(r"list\[(.+)\]", name):
         return pl.List(polars_type(match[1]))
-    raise ArgumentError(f"unknown dtype {dtype!r}; wanted a name such as 'int32', 'float64', 'string', 'list[int64]'")
+    raise ArgumentError(
+        f"unknown dtype {dtype!r}; wanted a name such as 'int32', 'float64', 'string', 'list[int64]'"
+    )
 
 
 def arrow_types(schema: pa.Schema) -> dict[str, pl.DataType]:
@@ -128,9 +139,9 @@ def arrow_types(schema: pa.Schema) -> dict[str, pl.DataType]:
 def value_bytes(dtype: pl.DataType) -> float:
     """About how many bytes one value takes in memory, when nothing but its type is known."""
     if isinstance(dtype, pl.Array):
-        return dtype.size * value_bytes(_inner(dtype))
+        return dtype.size * value_bytes(leaf_type(dtype))
     if isinstance(dtype, pl.List):
-        return 8 + 8 * value_bytes(_inner(dtype))
+        return 8 + 8 * value_bytes(leaf_type(dtype))
     if isinstance(dtype, pl.Struct):
         return sum(value_bytes(_instance(f.dtype)) for f in dtype.fields)
     if dtype.is_decimal():

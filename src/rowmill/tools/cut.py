@@ -71,8 +71,7 @@ def _targets(path: Path, files: int) -> list[Path]:
 
 def _write_file(recipe: Recipe, path: Path, span: tuple[int, int], group_rows: int, compression: str) -> None:
     """The rows of the table from `span[0]` to `span[1]` as one file."""
-    # A dictionary as long as its row group doubles the time to write and is given up half-way.
-    small = [name for name in recipe.schema.names if recipe.cardinality(name) < group_rows] or False
+    small = recipe.dictionary
     with pq.ParquetWriter(path, recipe.schema, compression=compression, use_dictionary=small) as writer:
         for group in _ahead(_row_groups(recipe, *span, group_rows)):
             writer.write_table(group, row_group_size=group_rows)

@@ -1,0 +1,24 @@
+"""Does a value cost the same in a narrow table and in a wide one? Question `columns`."""
+
+from __future__ import annotations
+
+import contestants
+import tables
+from clock import read, rounds
+from journal import Journal
+from race import BATCH
+
+
+def ask(journal: Journal, *, quick: bool) -> None:
+    """10, 40, 100 and 400 columns, 160M values in each table and 10M in each row group."""
+    values = 40_000_000 if quick else 160_000_000
+    runs = {}
+    for columns in (10, 40, 100, 400):
+        table = tables.wide(values // columns, columns, row_group_rows=10_000_000 // columns)
+        runs[f"rowmill {columns}"] = contestants.rowmill_run(table, BATCH)
+        runs[f"ceiling {columns}"] = contestants.ceiling(table)
+    for run in runs.values():
+        read(run)
+    for number, name, reading in rounds(runs, 2 if quick else 5):
+        contestant, columns_read = name.split()
+        journal.add("columns", contestant, number, reading, varied=int(columns_read))

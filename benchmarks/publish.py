@@ -1,0 +1,77 @@
+"""Puts results into the README, between two markers, and the picture into `docs`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import plot
+from journal import newest
+from summary import figures, varied
+from titles import TITLES
+
+ROOT = Path(__file__).parent.parent
+BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
+SCALES = {
+    "rows": ("Rows in the table", "rowmill"),
+    "files": ("Files (4M rows)", "rowmill"),
+    "columns": ("Columns (160M values)", "rowmill"),
+    "batches": ("Rows in a batch", "rowmill"),
+}
+
+
+def publish(
+    results: Path, *, readme: Path = ROOT / "README.md", picture: Path = ROOT / "docs/bench.png"
+) -> bool:
+    """Rewrite what lies between the markers. False, and nothing done, if there are no markers or results."""
+    records = newest("race", results)
+    text = readme.read_text() if readme.exists() else ""
+    if not records or BEGIN not in text or END not in text:
+        return False
+    plot.draw(records, picture)
+    before, _, rest = text.partition(BEGIN)
+    after = rest.partition(END)[2]
+    link = picture.relative_to(readme.parent)
+    body = f"![Rows per second and CPU-seconds of each way to make batches]({link})\n\n{markdown(results)}"
+    readme.write_text(f"{before}{BEGIN}\n{body}\n{END}{after}")
+    return True
+
+
+def markdown(results: Path) -> str:
+    """The race as a table, then how the cost scales, then where it was measured."""
+    records = newest("race", results)
+    found = figures(records)
+    stock = found["stock-0"].rows_per_second
+    lines = [
+        "| | million rows/s | CPU-seconds per million rows | times the stock `DataLoader` |",
+        "|---|--:|--:|--:|",
+    ]
+    for name, figure in sorted(found.items(), key=lambda item: -item[1].rows_per_second):
+        title = (
+            f"**{TITLES[name]}**"
+            if name.startswith("rowmill")
+            else TITLES[name].replace("tensor[", "tensor\\[")
+        )
+        speed, cpu = figure.rows_per_second / 1e6, figure.cpu_per_million
+        lines.append(f"| {title} | {speed:.2f} | {cpu:.2f} | {figure.rows_per_second / stock:,.0f} |")
+    return "\n".join([*lines, "", *_scales(results), "", _where(records)])
+
+
+def _scales(results: Path) -> list[str]:
+    lines = ["| Rowmill, shuffled | | million rows/s | CPU-seconds per million rows |", "|---|--:|--:|--:|"]
+    for question, (title, contestant) in SCALES.items():
+        for value, figure in sorted(varied(newest(question, results), contestant).items()):
+            speed, cpu = figure.rows_per_second / 1e6, figure.cpu_per_million
+            lines.append(f"| {title} | {value:,} | {speed:.2f} | {cpu:.2f} |")
+            title = ""
+    return lines
+
+
+def _where(records: list[dict[str, Any]]) -> str:
+    machine, count = records[0]["machine"], 1 + max(record["round"] for record in records)
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items() if version)
+    return (
+        f"Medians of {count} interleaved rounds on {machine['cores']} cores ({machine['cpu']}, "
+        f"{machine['memory_gb']:.0f} GB), Python {machine['python']}, {versions}; {machine['date'][:10]}. "
+        "Shuffled unless said otherwise; data in the page cache or in RAM. `make bench` repeats it."
+    )

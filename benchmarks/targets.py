@@ -1,0 +1,96 @@
+"""What speed was promised, and what the newest results show: met, aim met, or missed.
+
+python benchmarks/targets.py [folder of results]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from journal import RESULTS, newest
+from summary import Figure, figures, spread, varied
+
+
+@dataclass(frozen=True)
+class Target:
+    """A promise: a figure that must be at least (or at most) `wanted`, better `aim`."""
+
+    what: str
+    reached: float | None
+    wanted: float
+    aim: float | None = None
+    at_most: bool = False
+
+    @property
+    def verdict(self) -> str:
+        if self.reached is None:
+            return "not measured"
+        if self.aim is not None and self._passes(self.aim):
+            return "aim met"
+        return "met" if self._passes(self.wanted) else "missed"
+
+    def _passes(self, bound: float) -> bool:
+        assert self.reached is not None
+        return self.reached <= bound if self.at_most else self.reached >= bound
+
+
+def targets(folder: Path = RESULTS) -> Iterator[Target]:
+    """Every promise, with the figure reached in the newest results, or None where none were taken."""
+    race = figures(newest("race", folder))
+
+    def ratio(
+        other: str, of: Callable[[Figure], float] = lambda figure: figure.rows_per_second
+    ) -> float | None:
+        return of(race["rowmill"]) / of(race[other]) if {"rowmill", other} <= race.keys() else None
+
+    yield Target("rows/s of the ceiling", ratio("ceiling"), 0.4, 0.7)
+    cpu = ratio("ceiling", lambda figure: figure.cpu_per_million)
+    yield Target("CPU-seconds of the ceiling", cpu, 2.4, 1.4, at_most=True)
+    yield Target("rows/s of tensor[perm] from RAM", ratio("perm"), 2, 4)
+    yield Target("rows/s of TensorDict memmap", ratio("tensordict"), 6)
+    yield Target("rows/s of DataLoader, 0 workers", ratio("stock-0"), 40)
+    yield Target("rows/s of DataLoader, 2 workers", ratio("stock-2"), 25)
+    yield from _flat("rows", "cost per row, 1M to 16M rows", folder)
+    yield from _flat("files", "cost per row, 1 to 64 files", folder)
+    yield from _flat("columns", "cost per value, 10 to 400 columns", folder)
+    sizes = varied(newest("batches", folder), "rowmill")
+    small = sizes[1_024].rows_per_second / sizes[65_536].rows_per_second if len(sizes) == 2 else None
+    yield Target("rows/s at batch 1,024 of those at 65,536", small, 0.7)
+    first = figures(newest("first", folder))
+    wait = first["new iterator"].seconds / first["one row group"].seconds if first else None
+    yield Target("first batch, in times of decoding a row group", wait, 2, at_most=True)
+
+
+def _flat(question: str, what: str, folder: Path) -> Iterator[Target]:
+    """The dearest over the cheapest, in wall and in CPU time; in the question `columns` per value."""
+    found = varied(newest(question, folder), "rowmill")
+    weights = {value: value if question == "columns" else 1 for value in found}
+    wall = [1 / figure.rows_per_second / weights[value] for value, figure in found.items()]
+    cpu = [figure.cpu_per_million / weights[value] for value, figure in found.items()]
+    yield Target(f"{what}: wall, largest/smallest", spread(wall) if wall else None, 1.2, at_most=True)
+    yield Target(f"{what}: CPU, largest/smallest", spread(cpu) if cpu else None, 1.2, at_most=True)
+
+
+def show(folder: Path = RESULTS) -> Table:
+    """All promises as a table for the terminal."""
+    table = Table("Rowmill, shuffled", "wanted", "aim", "reached", "", title="Targets")
+    colours = {"missed": "red", "met": "green", "aim met": "bold green", "not measured": "yellow"}
+    for target in targets(folder):
+        sign = "<=" if target.at_most else ">="
+        reached = "" if target.reached is None else f"{target.reached:.2f}x"
+        aim = "" if target.aim is None else f"{sign} {target.aim:g}x"
+        verdict = f"[{colours[target.verdict]}]{target.verdict}"
+        table.add_row(target.what.replace("[", "\\["), f"{sign} {target.wanted:g}x", aim, reached, verdict)
+    return table
+
+
+if __name__ == "__main__":
+    Console(width=None if sys.stdout.isatty() else 110).print(
+        show(Path(sys.argv[1]) if len(sys.argv) > 1 else RESULTS)
+    )

@@ -1,0 +1,148 @@
+"""`Dataset.to_parquet` and `validate_dataset` behind their signatures: arguments checked, a plan made, files written."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from rowmill.errors import ArgumentError
+from rowmill.layout import Shuffle, file_per_partition, named_files, parse_shuffle, preserved_files
+from rowmill.schema import Schema
+from rowmill.side_files import tagged, write_metadata
+from rowmill.sources.recast import RecastSource
+from rowmill.sources.sizes import parse_bytes
+from rowmill.sources.source import Fragment, Source
+from rowmill.write import WriteOptions, write_files, write_hive
+
+if TYPE_CHECKING:
+    from rowmill.dataset import Dataset
+
+_GROUP_MAX = 500_000_000
+
+
+def to_parquet(
+    dataset: Dataset,
+    output_path: str | os.PathLike[str],
+    shuffle: Any,
+    *,
+    preserve_files: bool,
+    output_files: Any,
+    out_files_per_proc: int | None,
+    dtypes: Mapping[str, Any] | None,
+    suffix: str,
+    partition_on: str | Sequence[str] | None,
+    method: str,
+    seed: int | None,
+    options: WriteOptions,
+) -> None:
+    """See `Dataset.to_parquet`."""
+    target = _local(output_path)
+    how = parse_shuffle(shuffle)
+    if method not in ("subgraph", "worker"):
+        raise ArgumentError(f"method is {method!r}; wanted 'subgraph' or 'worker' (they do the same here)")
+    if options.row_group_size is not None and options.row_group_size < 1:
+        raise ArgumentError(f"row_group_size is {options.row_group_size}; wanted at least 1 row")
+    given = [
+        n
+        for n, v in (("output_files", output_files), ("out_files_per_proc", out_files_per_proc))
+        if v is not None
+    ]
+    given += ["preserve_files"] if preserve_files else []
+    if partition_on is not None and given:
+        raise ArgumentError(f"partition_on together with {given[0]}; wanted one of them; remove {given[0]}")
+    if len(given) > 1 and (preserve_files or isinstance(output_files, Mapping)):
+        raise ArgumentError(f"{given[0]} together with {given[1]}; wanted one of them; remove one")
+    source: Source = RecastSource(dataset.source, dtypes) if dtypes else dataset.source
+    tags = tagged(dataset.schema, options.cats, options.conts, options.labels)
+    schema = Schema(tags[c.name].with_dtype(c.dtype, c.is_list) for c in source.schema)
+    if preserve_files:
+        files = getattr(dataset.source, "files", None) or getattr(dataset.base_dataset.source, "files", None)
+        plan = preserved_files(dataset.fragments, files, suffix)
+        if how is not None:
+            generator = np.random.Generator(np.random.Philox(seed))
+            plan = [(name, _permuted(fragments, generator)) for name, fragments in plan]
+        return write_files(source, plan, target, schema, options, how, seed)
+    fragments: Sequence[Fragment] = dataset.fragments
+    if how is Shuffle.PER_PARTITION or how is Shuffle.PER_WORKER:
+        fragments = _permuted(fragments, np.random.Generator(np.random.Philox(seed)))
+    if partition_on is not None:
+        keys = [partition_on] if isinstance(partition_on, str) else list(partition_on)
+        for key in keys:
+            schema[key]
+        if len(keys) == len(schema):
+            raise ArgumentError("partition_on names every column; wanted at least one left for the files")
+        return write_hive(source, fragments, target, schema, options, keys, how, seed)
+    if output_files is not None:
+        count = output_files * (out_files_per_proc or 1) if isinstance(output_files, int) else output_files
+        plan = named_files(fragments, count, suffix)
+    elif out_files_per_proc is not None:
+        plan = named_files(fragments, out_files_per_proc, suffix)
+    else:
+        plan = file_per_partition(fragments, suffix)
+    return write_files(source, plan, target, schema, options, how, seed)
+
+
+def _permuted(fragments: Sequence[Fragment], generator: np.random.Generator) -> list[Fragment]:
+    return [fragments[i] for i in generator.permutation(len(fragments))]
+
+
+def _local(path: str | os.PathLike[str]) -> Path:
+    text = os.fspath(path)
+    if re.match(r"[A-Za-z][A-Za-z0-9+.\-]+://", text) and not text.startswith("file://"):
+        raise ArgumentError(
+            f"cannot write to {text}; wanted a local folder; write there and copy it to the store"
+        )
+    return Path(text.removeprefix("file://")).expanduser()
+
+
+def validate(
+    source: Any,
+    add: bool,
+    require: bool,
+    row_group_max_size: int | str | None,
+    file_min_size: int | str | None,
+    part_bytes: int | None,
+) -> bool:
+    """See `Dataset.validate_dataset`."""
+    files = getattr(source, "files", None)
+    if files is None or files.engine != "parquet" or files.filesystem is not None:
+        warnings.warn("not a dataset of local Parquet files: nothing to validate", stacklevel=3)
+        return False
+    fine = True
+    root = Path(files.root or Path(files.paths[0]).parent)
+    if require and not (root / "_metadata").is_file():
+        if add:
+            footers = [(os.path.relpath(p, root), pq.read_metadata(p)) for p in files.paths]
+            write_metadata(root / "_metadata", footers)
+        else:
+            warnings.warn(f"no _metadata file in {root}; add_metadata_file=True writes one", stacklevel=3)
+            fine = False
+    most = parse_bytes(row_group_max_size or min(part_bytes or _GROUP_MAX, _GROUP_MAX), "row_group_max_size")
+    row = source.row_bytes(source.schema.column_names)
+    large = [f for f in source.fragments if f.rows * row > most]
+    if large:
+        where = source.describe(large[0])
+        warnings.warn(
+            f"{len(large)} row groups larger than {most} bytes, first {where}; write smaller ones",
+            stacklevel=3,
+        )
+        fine = False
+    least = parse_bytes(file_min_size or part_bytes or 1, "file_min_size")
+    rows: dict[int, int] = dict.fromkeys(range(len(files.paths)), 0)
+    for fragment in source.fragments:
+        rows[fragment.unit] += fragment.rows
+    small = [files.paths[unit] for unit, n in rows.items() if n * row < least] if len(files.paths) > 1 else []
+    if small:
+        warnings.warn(
+            f"{len(small)} files smaller than {least} bytes, first {small[0]}; write fewer files",
+            stacklevel=3,
+        )
+        fine = False
+    return fine

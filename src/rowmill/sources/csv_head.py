@@ -1,0 +1,142 @@
+"""The first rows of a CSV file: bytes in, column names, likely types and the offset of the first row out.
+
+Called once a file, when a dataset is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from rowmill.errors import DataFileError, SchemaDriftError
+from rowmill.sources.csv_options import CsvOptions
+from rowmill.sources.drift import unify, widest
+from rowmill.sources.paths import Files
+from rowmill.sources.types import type_name
+
+_HEAD = 1 << 20  # enough for the names and a few thousand rows
+_LINE = 64 << 10  # enough for the names alone
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Head:
+    """Column names in the order of the file, types found so far (none where nobody looked), first byte of the rows."""
+
+    columns: tuple[str, ...]
+    types: Mapping[str, pl.DataType]
+    begin: int
+
+
+def read_head(files: Files, unit: int, options: CsvOptions, infer: bool) -> Head:
+    """Read the beginning of one file; the types too if `infer`."""
+    name = files.name(unit)
+    try:
+        with files.open(unit) as file:
+            data = _beginning(file, _HEAD if infer else _LINE, options)
+    except OSError as error:
+        raise DataFileError(f"cannot read {name}: {error}; wanted a readable CSV file; check it") from error
+    begin = len(_BOM) if data.startswith(_BOM) else 0
+    text = data[begin:]
+    line = text[: _row_end(text, options.quote)]
+    if not line.strip():
+        raise DataFileError(f"{name} is empty; wanted at least a line of column names; leave it out")
+    try:
+        columns = _columns(line, options, name)
+        if options.has_header:
+            begin, text = begin + len(line), text[len(line) :]
+        return Head(columns, _types(text, columns, options, name) if infer else {}, begin)
+    except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
+        raise DataFileError(
+            f"cannot parse the first rows of {name}: {str(error).splitlines()[0]}; wanted CSV in UTF-8; "
+            f"check sep=, names= and quote_char="
+        ) from error
+
+
+def _beginning(file: Any, size: int, options: CsvOptions) -> bytes:
+    """The first bytes, up to the end of a row: more than `size` only where the first row is longer."""
+    data = b""
+    while more := file.read(size):
+        data += more
+        end = _last_row_end(data, options.quote) if len(more) == size else len(data)
+        if end:
+            return bytes(data[:end])
+    return data
+
+
+def _row_end(data: bytes, quote: str | None) -> int:
+    """The offset after the first line end outside quotes, or the length where there is none."""
+    mark, at = (quote or "").encode(), 0
+    while (at := data.find(b"\n", at) + 1) > 0:
+        if not mark or data.count(mark, 0, at) % 2 == 0:
+            return at
+    return len(data)
+
+
+def _last_row_end(data: bytes, quote: str | None) -> int:
+    mark, at = (quote or "").encode(), len(data)
+    while (at := data.rfind(b"\n", 0, at)) >= 0:
+        if not mark or data.count(mark, 0, at) % 2 == 0:
+            return at + 1
+    return 0
+
+
+def _columns(line: bytes, options: CsvOptions, name: str) -> tuple[str, ...]:
+    separator = options.separator_of(name)
+    cells = pl.read_csv(
+        line, has_header=False, separator=separator, quote_char=options.quote, infer_schema=False
+    )
+    found = [str(c) if c is not None else "" for c in cells.row(0)]
+    if options.names is not None:
+        if len(options.names) != len(found):
+            raise DataFileError(
+                f"{name} has {len(found)} columns; wanted {len(options.names)}, as names= says; check sep={separator!r}"
+            )
+        return options.names
+    if not options.has_header:
+        return tuple(f"column_{i}" for i in range(len(found)))
+    twice = [c for c in found if found.count(c) > 1]
+    if twice:
+        raise DataFileError(
+            f"{name} names column {twice[0]!r} twice; wanted unique names; pass names= and header=0"
+        )
+    return tuple(found)
+
+
+def _types(text: bytes, columns: Sequence[str], options: CsvOptions, name: str) -> dict[str, pl.DataType]:
+    if not text.strip():
+        return {c: pl.Null() for c in columns}
+    frame = pl.read_csv(
+        text,
+        has_header=False,
+        new_columns=list(columns),
+        separator=options.separator_of(name),
+        quote_char=options.quote,
+        null_values=options.null_values,
+        infer_schema_length=None,
+    )
+    return {c: pl.Null() if frame[c].null_count() == frame.height else frame[c].dtype for c in columns}
+
+
+def unify_heads(heads: Sequence[tuple[str, Head]], given: Mapping[str, object]) -> dict[str, pl.DataType]:
+    """One type a column for all files. Text of integers is text of floats too; what no row shows is a string."""
+    names = [(name, {c: pl.Null() for c in head.columns}) for name, head in heads]
+    found: dict[str, pl.DataType] = dict(unify(names))
+    first = heads[0][0]
+    for name, head in heads:
+        for column, dtype in head.types.items():
+            if column in given:
+                continue
+            joined = widest(found[column], dtype)
+            if joined is None and found[column].is_numeric() and dtype.is_numeric():
+                joined = pl.Float64()
+            if joined is None:
+                raise SchemaDriftError(
+                    f"column {column!r} looks like {type_name(dtype)} in {name}; expected {type_name(found[column])} as in "
+                    f"{first}; pass dtypes={{{column!r}: 'string'}} or another type that fits both"
+                )
+            found[column] = joined
+    return {c: pl.String() if isinstance(t, pl.Null) else t for c, t in found.items()}

@@ -1,0 +1,123 @@
+"""Arrow IPC files (Feather version 2) as a source: units are files, natural fragments are record batches.
+
+Row counts come from the headers of the batches. Local files are read by Polars, files on an object store by PyArrow.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.ipc
+from pyarrow.fs import LocalFileSystem
+
+from rowmill.errors import DataFileError
+from rowmill.schema import Schema
+from rowmill.sources.drift import unify
+from rowmill.sources.hive import check_columns, hive_columns, with_hive
+from rowmill.sources.paths import Files
+from rowmill.sources.source import Fragment
+from rowmill.sources.types import arrow_types, conform, schema_of
+from rowmill.sources.widths import Widths
+
+
+class IpcSource:
+    """The record batches of a list of Arrow IPC files that agree on their columns."""
+
+    def __init__(self, files: Files) -> None:
+        self.files = files
+        tables = []
+        self._starts: list[tuple[int, ...]] = []
+        for unit in range(len(files.paths)):
+            rows, types = self._header(unit)
+            tables.append((files.name(unit), types))
+            self._starts.append((0, *accumulate(rows)))
+        self._stored = unify(tables)
+        self._hive = hive_columns(files.hive, self._stored)
+        self.dtypes = {**self._stored, **{name: values.dtype for name, values in self._hive.items()}}
+        self._schema = schema_of(self.dtypes)
+        self._widths = Widths(self.dtypes)
+        self._fragments = tuple(
+            Fragment(unit, start, stop - start)
+            for unit, starts in enumerate(self._starts)
+            for start, stop in pairwise(starts)
+            if stop > start
+        )
+
+    def _header(self, unit: int) -> tuple[list[int], dict[str, pl.DataType]]:
+        """Rows of each batch and the types of the columns; of the data, only the first column is looked at."""
+        name = self.files.name(unit)
+        try:
+            with (self.files.filesystem or LocalFileSystem()).open_input_file(name) as file:
+                schema = pa.ipc.open_file(file).schema
+                reader = pa.ipc.open_file(
+                    file, options=pa.ipc.IpcReadOptions(included_fields=[0] if len(schema) else None)
+                )
+                return [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)], arrow_types(
+                    schema
+                )
+        except (OSError, pa.ArrowException) as error:
+            raise _broken(name, error) from error
+
+    @property
+    def schema(self) -> Schema:
+        return self._schema
+
+    @property
+    def fragments(self) -> Sequence[Fragment]:
+        return self._fragments
+
+    def read(self, fragment: Fragment, columns: Sequence[str]) -> pl.DataFrame:
+        check_columns(columns, self.dtypes, self.files.name(fragment.unit))
+        stored = [c for c in columns if c in self._stored]
+        try:
+            frame = (
+                conform(self._decode(fragment, stored), self._stored)
+                if stored
+                else pl.DataFrame(height=fragment.rows)
+            )
+        except (OSError, pa.ArrowException, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+            raise _broken(self.describe(fragment), error) from error
+        if frame.height != fragment.rows:
+            raise DataFileError(
+                f"found {frame.height} rows in {self.describe(fragment)}; wanted {fragment.rows}; "
+                f"the file has changed since it was opened: open the dataset again"
+            )
+        return with_hive(frame, self._hive, fragment.unit, columns)
+
+    def _decode(self, fragment: Fragment, stored: Sequence[str]) -> pl.DataFrame:
+        path = self.files.name(fragment.unit)
+        if self.files.filesystem is None:
+            scan = pl.scan_ipc(path, glob=False, hive_partitioning=False)
+            return scan.select(stored).slice(fragment.start, fragment.rows).collect()
+        starts = self._starts[fragment.unit]
+        first = bisect_right(starts, fragment.start) - 1
+        with self.files.filesystem.open_input_file(path) as file:
+            reader = pa.ipc.open_file(file)
+            batches = []
+            while first < reader.num_record_batches and starts[first] < max(fragment.stop, 1):
+                batches.append(reader.get_batch(first).select(list(stored)))
+                first += 1
+            table = pa.Table.from_batches(batches, reader.schema.empty_table().select(list(stored)).schema)
+        skip = fragment.start - starts[bisect_right(starts, fragment.start) - 1]
+        frame = pl.from_arrow(table.slice(skip, fragment.rows))
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def describe(self, fragment: Fragment) -> str:
+        batch = bisect_right(self._starts[fragment.unit], fragment.start) - 1
+        return f"{self.files.name(fragment.unit)}, record batch {batch} (rows {fragment.start} to {fragment.stop})"
+
+    def row_bytes(self, columns: Sequence[str]) -> float:
+        return self._widths.of(columns, self)
+
+
+def _broken(where: str, error: Any) -> DataFileError:
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return DataFileError(
+        f"cannot read {where}: {reason}; wanted a whole Arrow IPC file; write it again or leave it out"
+    )

@@ -1,0 +1,66 @@
+"""The rows of another source in other partitions: fragments in, one long unit cut anew out.
+
+Nothing is read or moved until a partition is read; a partition may span files.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+
+import polars as pl
+
+from rowmill.schema import Schema
+from rowmill.sources.source import Fragment, Source
+
+
+class JoinedSource:
+    """The given fragments of a source one after another, as partitions of the given numbers of rows."""
+
+    def __init__(
+        self, source: Source, pieces: Sequence[Fragment], partition_rows: Sequence[int], keeper: object = None
+    ) -> None:
+        self._source = source
+        self._keeper = keeper  # held as long as the source: it owns temporary files
+        self._pieces = tuple(pieces)
+        self._starts = (0, *accumulate(p.rows for p in pieces))
+        edges = [0, *accumulate(partition_rows)]
+        self._fragments = tuple(Fragment(0, a, b - a) for a, b in pairwise(edges) if b > a)
+
+    @property
+    def schema(self) -> Schema:
+        return self._source.schema
+
+    @property
+    def fragments(self) -> Sequence[Fragment]:
+        return self._fragments
+
+    def spans(self, fragment: Fragment) -> list[Fragment]:
+        """The fragments of the other source, or slices of them, that hold these rows."""
+        at = max(0, bisect_right(self._starts, fragment.start) - 1)
+        found: list[Fragment] = []
+        while at < len(self._pieces) and self._starts[at] < fragment.stop:
+            first = max(fragment.start - self._starts[at], 0)
+            last = min(fragment.stop - self._starts[at], self._pieces[at].rows)
+            if last > first:
+                found.append(self._pieces[at].slice(first, last - first))
+            at += 1
+        return found
+
+    def read(self, fragment: Fragment, columns: Sequence[str]) -> pl.DataFrame:
+        spans = self.spans(fragment)
+        if not spans:
+            return self._source.read(Fragment(0, 0, 0), columns)
+        frames = [self._source.read(span, columns) for span in spans]
+        return pl.concat(frames) if len(frames) > 1 else frames[0]
+
+    def describe(self, fragment: Fragment) -> str:
+        spans = self.spans(fragment)
+        if not spans:
+            return "no rows"
+        first = self._source.describe(spans[0])
+        return first if len(spans) == 1 else f"{first} to {self._source.describe(spans[-1])}"
+
+    def row_bytes(self, columns: Sequence[str]) -> float:
+        return self._source.row_bytes(columns)

@@ -1,0 +1,62 @@
+"""How many bytes a row takes once decoded: by type where that says it, by looking at a few rows where it does not.
+
+Every file source answers `row_bytes` with this; the rows are looked at once, when somebody first asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from rowmill.errors import DataFileError
+from rowmill.sources.source import Source
+from rowmill.sources.types import leaf_type, value_bytes
+
+_PLACES = 3  # fragments looked into: the first, one in the middle, the last
+_ROWS = 1024
+
+
+class Widths:
+    """Bytes a row of each column of a source, remembered."""
+
+    def __init__(self, dtypes: Mapping[str, pl.DataType]) -> None:
+        self._dtypes = dtypes
+        self._known: dict[str, float] = {}
+
+    def of(self, columns: Sequence[str], source: Source) -> float:
+        """The sum over these columns. (The source is not kept: the two would keep each other alive.)"""
+        new = [c for c in columns if c not in self._known]
+        loose = [c for c in new if self._dtypes[c] in (pl.String, pl.Binary) or self._dtypes[c].is_nested()]
+        self._known.update({c: value_bytes(self._dtypes[c]) for c in new})
+        if loose:
+            self._known.update(_looked_at(loose, source))
+        return sum(self._known[c] for c in columns)
+
+
+def _looked_at(columns: Sequence[str], source: Source) -> dict[str, float]:
+    fragments = source.fragments
+    places = (
+        sorted({i * (len(fragments) - 1) // max(1, _PLACES - 1) for i in range(_PLACES)}) if fragments else []
+    )
+    try:
+        samples = [fragments[i].slice(0, min(_ROWS, fragments[i].rows)) for i in places]
+        frame = pl.concat([source.read(sample, columns) for sample in samples])
+    except (DataFileError, ValueError):
+        return {}  # nothing to see, or a damaged file: whoever reads those rows will be told
+    return {c: column_bytes(frame[c]) for c in columns} if frame.height else {}
+
+
+def column_bytes(values: pl.Series) -> float:
+    """Mean bytes a value of a column."""
+    dtype = values.dtype
+    if dtype == pl.String:
+        return 16 + float(values.str.len_bytes().sum()) / len(values)  # 16 for the view of each
+    if dtype == pl.Binary:
+        return 16 + float(values.bin.size().sum()) / len(values)
+    if isinstance(dtype, pl.List) and not leaf_type(dtype).is_nested() and leaf_type(dtype) != pl.String:
+        return 8 + float(values.list.len().sum()) / len(values) * value_bytes(leaf_type(dtype))
+    if isinstance(dtype, pl.List):
+        leaves = values.explode().drop_nulls()
+        return 8 + (column_bytes(leaves) * len(leaves) / len(values) if len(leaves) else 0.0)
+    return max(value_bytes(dtype), float(values.estimated_size()) / len(values))

@@ -1,0 +1,149 @@
+"""Writing a folder so that a reader sees all of it or nothing: a hidden folder beside the target, renamed at the end.
+
+Files are written and flushed to disk under a name that every reader passes over (it starts with a dot). Only when all
+is there does the folder take the target's name, in one step; a folder that Rowmill wrote earlier is exchanged for it,
+so until then it stays whole. What a killed process leaves behind is removed by the next write to the same target.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rowmill.errors import ArgumentError, DataFileError
+
+MANIFEST = "_metadata.json"
+_OURS = {"_metadata", "_metadata.json", "_file_list.txt", ".rowmill"}
+_ENDING = ".rowmill-part"
+_EXCHANGE = 2  # RENAME_EXCHANGE of renameat2
+_HERE = -100  # AT_FDCWD
+
+
+@contextmanager
+def staged_folder(target: Path) -> Iterator[Path]:
+    """A folder to fill; it becomes `target` when the block ends well, and disappears when it does not."""
+    target = Path.cwd() / target
+    check_target(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(target)
+        folder = target.parent / f".{target.name}.{secrets.token_hex(6)}{_ENDING}"
+        folder.mkdir()
+    except OSError as error:
+        raise DataFileError(
+            f"cannot write beside {target}: {error}; wanted a writable folder; check it"
+        ) from error
+    with _locked(folder):
+        try:
+            yield folder
+            check_target(target)
+            flush_tree(folder)
+            _publish(folder, target)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+
+def check_target(target: Path) -> None:
+    """Refuse to replace anything that Rowmill did not write."""
+    if target.is_file():
+        raise ArgumentError(f"{target} is a file; wanted a folder to write to; choose another name")
+    if not target.is_dir():
+        return
+    inside = {p.name for p in target.iterdir() if not p.name.endswith(_ENDING)}
+    strange = sorted(inside - _OURS - _written_before(target))
+    if strange:
+        raise ArgumentError(
+            f"{target} holds {strange[0]!r}, which no earlier to_parquet wrote; wanted a new or empty folder, or one "
+            f"that holds only an earlier result; choose another folder or remove what is in it"
+        )
+
+
+def _written_before(target: Path) -> set[str]:
+    """First parts of the file names that the manifest of an earlier write lists."""
+    try:
+        stats = json.loads((target / MANIFEST).read_text())["file_stats"]
+        return {str(entry["file_name"]).split("/")[0] for entry in stats}
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold a lock on the folder, by which others see that its writer is alive."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _sweep(target: Path) -> None:
+    """Remove what killed writers of the same target left behind."""
+    for folder in target.parent.glob(f".{_escaped(target.name)}.*{_ENDING}"):
+        with contextlib.suppress(OSError):
+            handle = os.open(folder, os.O_RDONLY)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(handle)
+
+
+def _escaped(name: str) -> str:
+    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
+
+
+def flush(path: Path) -> None:
+    """Make sure that a file or folder is on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def flush_tree(folder: Path) -> None:
+    """Make sure that all files of a folder, and their names, are on the disk."""
+    for here, _, names in os.walk(folder, topdown=False):
+        for name in names:
+            flush(Path(here) / name)
+        flush(Path(here))
+
+
+def _publish(folder: Path, target: Path) -> None:
+    try:
+        folder.rename(target)  # a new name, or an empty folder
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        _exchange(folder, target)
+        shutil.rmtree(folder, ignore_errors=True)  # the earlier result, now under the hidden name
+    flush(target.parent)
+
+
+def _exchange(a: Path, b: Path) -> None:
+    """Let two folders swap names in one step; in two where the system cannot."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if (
+        hasattr(libc, "renameat2")
+        and libc.renameat2(_HERE, os.fsencode(a), _HERE, os.fsencode(b), _EXCHANGE) == 0
+    ):
+        return
+    aside = a.with_name(
+        a.name.removesuffix(_ENDING) + ".rowmill-old"
+    )  # not an ending that is swept: nothing is lost
+    b.rename(aside)
+    a.rename(b)
+    aside.rename(a)

@@ -1,0 +1,209 @@
+"""Writing a dataset as Parquet files with their side files, streaming and all or nothing. Called by `Dataset.to_parquet`.
+
+A plan (see `layout.py`) says which rows go to which file; rows stream through one writer at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rowmill.errors import DataFileError
+from rowmill.layout import Shuffle, hive_folder
+from rowmill.progress import progress_bar
+from rowmill.scatter import shuffled
+from rowmill.schema import Schema
+from rowmill.side_files import write_side_files
+from rowmill.sources.source import Fragment, Source
+from rowmill.staging import staged_folder
+
+__all__ = ["Shuffle", "WriteOptions", "write_files", "write_hive"]
+
+_GROUP_ROWS = 262_144
+_GROUP_BYTES = 128 << 20
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """How files are written: rows of a row group, compression, and the columns by their use in a model."""
+
+    row_group_size: int | None = None
+    compression: str = "snappy"
+    cats: Sequence[str] = ()
+    conts: Sequence[str] = ()
+    labels: Sequence[str] = ()
+    progress: bool | None = None
+
+    def group_rows(self, source: Source) -> int:
+        if self.row_group_size is not None:
+            return self.row_group_size
+        return max(
+            1, min(_GROUP_ROWS, int(_GROUP_BYTES / max(source.row_bytes(source.schema.column_names), 1.0)))
+        )
+
+
+@dataclass(frozen=True)
+class Written:
+    """A finished file: its name within the folder, its rows and its footer."""
+
+    name: str
+    rows: int
+    footer: Any
+
+
+def write_files(
+    source: Source,
+    plan: Sequence[tuple[str, Sequence[Fragment]]],
+    target: Path,
+    schema: Schema,
+    options: WriteOptions,
+    shuffle: Shuffle | None = None,
+    seed: int | None = None,
+) -> None:
+    """Write the fragments of each planned file, shuffled as asked, into a folder that appears when all is done."""
+    generator = np.random.Generator(np.random.Philox(seed))
+    columns = source.schema.column_names
+    total = sum(f.rows for _, fragments in plan for f in fragments)
+    group_rows = options.group_rows(source)
+    with staged_folder(target) as folder, progress_bar("writing", total, options.progress) as advance:
+        done: list[Written] = []
+        whole = None
+        if shuffle is Shuffle.FULL:
+            whole = _Stream(shuffled(source, [f for _, fs in plan for f in fs], columns, generator))
+        for name, fragments in plan:
+            rows = sum(f.rows for f in fragments)
+            frames = (
+                _ordered(source, fragments, columns, shuffle, generator)
+                if whole is None
+                else whole.take(rows)
+            )
+            empty = source.read(Fragment(0, 0, 0), columns)
+            done.append(
+                write_one(folder, name, _told(frames, advance), empty, group_rows, options.compression)
+            )
+            if done[-1].rows != rows:
+                raise DataFileError(
+                    f"wrote {done[-1].rows} rows to {name}; wanted {rows}; the source has changed"
+                )
+        write_side_files(folder, done, schema, options.cats, options.conts, options.labels)
+
+
+def write_hive(
+    source: Source,
+    fragments: Sequence[Fragment],
+    target: Path,
+    schema: Schema,
+    options: WriteOptions,
+    keys: Sequence[str],
+    shuffle: Shuffle | None = None,
+    seed: int | None = None,
+) -> None:
+    """Write `key=value` folders, a file for each partition and value, and no key column inside the files."""
+    generator = np.random.Generator(np.random.Philox(seed))
+    columns = source.schema.column_names
+    kept = [c for c in columns if c not in keys]
+    total = sum(f.rows for f in fragments)
+    with staged_folder(target) as folder, progress_bar("writing", total, options.progress) as advance:
+        done: list[Written] = []
+        frames = _ordered(source, fragments, columns, shuffle, generator)
+        for i, frame in enumerate(_told(frames, advance)):
+            for values, part in frame.partition_by(list(keys), as_dict=True, maintain_order=True).items():
+                name = f"{hive_folder(keys, values)}/part.{i}.parquet"
+                rows = part.select(kept)
+                done.append(
+                    write_one(
+                        folder, name, [rows], rows.clear(), options.group_rows(source), options.compression
+                    )
+                )
+        write_side_files(folder, done, schema, options.cats, options.conts, options.labels)
+
+
+def write_one(
+    folder: Path,
+    name: str,
+    frames: Iterable[pl.DataFrame],
+    empty: pl.DataFrame,
+    group_rows: int,
+    compression: str,
+) -> Written:
+    """One Parquet file from a stream of frames, in row groups of exactly `group_rows` but for the last."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    schema = empty.to_arrow().schema
+    footers: list[Any] = []
+    rows = 0
+    with pq.ParquetWriter(str(path), schema, compression=compression, metadata_collector=footers) as writer:
+        for frame in _Stream(frames).cut(group_rows):
+            writer.write_table(_arrow(frame, schema), row_group_size=frame.height)
+            rows += frame.height
+    return Written(name, rows, footers[0])
+
+
+def _arrow(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
+    table = frame.to_arrow()
+    return table if table.schema.equals(schema) else table.cast(schema)
+
+
+def _ordered(
+    source: Source,
+    fragments: Sequence[Fragment],
+    columns: Sequence[str],
+    shuffle: Shuffle | None,
+    generator: np.random.Generator,
+) -> Iterator[pl.DataFrame]:
+    """The rows of one file: as they are, or fragments and the rows within them permuted, or all permuted."""
+    if shuffle is Shuffle.PER_WORKER:
+        yield from shuffled(source, fragments, columns, generator)
+        return
+    for fragment in fragments:
+        frame = source.read(fragment, columns)
+        yield frame if shuffle is None else frame[generator.permutation(frame.height)]
+
+
+def _told(frames: Iterable[pl.DataFrame], advance: Any) -> Iterator[pl.DataFrame]:
+    for frame in frames:
+        yield frame
+        advance(frame.height)
+
+
+class _Stream:
+    """Frames of any size in, frames of the size asked for out; holds at most one of either."""
+
+    def __init__(self, frames: Iterable[pl.DataFrame]) -> None:
+        self._frames = iter(frames)
+        self._held: list[pl.DataFrame] = []
+        self._rows = 0
+
+    def take(self, rows: int) -> Iterator[pl.DataFrame]:
+        """Frames of `rows` rows in all."""
+        while rows > 0:
+            frame = self._held.pop(0) if self._held else next(self._frames, None)
+            if frame is None:
+                raise DataFileError(
+                    f"the source ended {rows} rows early; wanted as many as it promised; open it again"
+                )
+            if frame.height > rows:
+                self._held.insert(0, frame.slice(rows))
+                frame = frame.head(rows)
+            rows -= frame.height
+            yield frame
+
+    def cut(self, rows: int) -> Iterator[pl.DataFrame]:
+        """Frames of exactly `rows` rows, and a last one with what is left."""
+        for frame in self._frames:
+            self._held.append(frame)
+            self._rows += frame.height
+            while self._rows >= rows:
+                joined = pl.concat(self._held) if len(self._held) > 1 else self._held[0]
+                yield joined.head(rows)
+                self._rows -= rows
+                self._held = [joined.slice(rows)] if self._rows else []
+        if self._rows:
+            yield pl.concat(self._held)

@@ -1,0 +1,52 @@
+"""What many tests share: small real Parquet folders, and a watch for threads left behind."""
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+from rowmill.feed.feed import THREAD_NAME
+
+
+@pytest.fixture(autouse=True)
+def no_thread_left_behind():
+    yield
+    left = [thread.name for thread in threading.enumerate() if thread.name.startswith(THREAD_NAME)]
+    assert not left, f"threads still alive after the test: {left}"
+
+
+def make_table(rows: int, seed: int = 0) -> pl.DataFrame:
+    """A table whose every column can be computed from `id`, so that a torn row shows."""
+    rng = np.random.Generator(np.random.Philox(seed))
+    ids = np.arange(rows, dtype=np.int64)
+    return pl.DataFrame(
+        {
+            "id": ids,
+            "cat_b": (ids * 7 + 3) % 1000,
+            "cat_a": ((ids * 13 + 5) % 77).astype(np.int32),
+            "x2": (ids * 0.5).astype(np.float32),
+            "x1": rng.random(rows).astype(np.float64),
+            "label": (ids % 2).astype(np.float32),
+        }
+    )
+
+
+def write_files(folder: Path, frame: pl.DataFrame, files: int = 3, row_group: int = 100) -> list[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    edges = [frame.height * i // files for i in range(files + 1)]
+    paths = []
+    for number, (a, b) in enumerate(zip(edges, edges[1:], strict=False)):
+        path = folder / f"part_{number}.parquet"
+        pq.write_table(frame.slice(a, b - a).to_arrow(), path, row_group_size=row_group)
+        paths.append(path)
+    return paths
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """1,003 rows in 3 files of row groups of 100."""
+    write_files(tmp_path / "table", make_table(1003))
+    return tmp_path / "table"

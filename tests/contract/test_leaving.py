@@ -1,0 +1,148 @@
+"""Promise 3: leave in any way and nothing is left behind: no thread, no open file, no message."""
+
+import gc
+import os
+import random
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+
+import rowmill
+from rowmill.feed.feed import THREAD_NAME
+from rowmill.loader.torch import TorchAsyncItr
+from tests.conftest import make_table, write_files
+
+
+@pytest.fixture
+def table(tmp_path):
+    write_files(tmp_path, make_table(20_000), files=4, row_group=500)
+    return tmp_path
+
+
+def itr(folder):
+    return TorchAsyncItr(rowmill.Dataset(folder), ["id"], ["x1"], ["label"], batch_size=100, shuffle=True, memory="1MB", threads=3)
+
+
+def threads() -> int:
+    return sum(thread.name.startswith(THREAD_NAME) for thread in threading.enumerate())
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_breaks_at_random_moments(table):
+    loader, rng = itr(table), random.Random(0)
+    list(loader)
+    before = open_files()
+    for _ in range(200):
+        stop = rng.randrange(200)
+        for number, _ in enumerate(loader):
+            if number == stop:
+                break
+        assert threads() == 0
+    assert open_files() <= before
+
+
+def test_errors_in_the_loop_body(table):
+    loader, rng = itr(table), random.Random(1)
+    for _ in range(200):
+        stop = rng.randrange(200)
+        with pytest.raises(ZeroDivisionError):
+            for number, _ in enumerate(loader):
+                if number == stop:
+                    _ = 1 / 0
+        assert threads() == 0
+
+
+def test_forgotten_iterators_are_collected(table):
+    loader = itr(table)
+    for _ in range(20):
+        batches = iter(loader)
+        next(batches)
+        cycle = [batches]
+        cycle.append(cycle)
+        del batches, cycle
+        gc.collect()
+        deadline = time.monotonic() + 2
+        while threads() and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert threads() == 0
+
+
+def test_an_iterator_never_started_starts_no_thread(table):
+    batches = iter(itr(table))
+    assert threads() == 0
+    del batches
+
+
+def test_closing_is_quick_while_a_slow_consumer_holds_everything_up(table):
+    batches = iter(itr(table))
+    next(batches)
+    time.sleep(0.2)  # the window is full, all threads wait for room
+    started = time.perf_counter()
+    batches.close()
+    assert time.perf_counter() - started < 0.5
+    assert threads() == 0
+
+
+SCRIPT = textwrap.dedent("""
+    import sys, time, threading
+    import rowmill
+    from rowmill.loader.torch import TorchAsyncItr
+    loader = TorchAsyncItr(rowmill.Dataset(sys.argv[1]), ["id"], ["x1"], ["label"], batch_size=100, shuffle=True, memory="1MB")
+    next(iter(loader))
+    print("ready", flush=True)
+    held = []
+    while True:
+        batches = iter(loader)
+        held = [batches]
+        for number, batch in enumerate(batches):
+            if sys.argv[2] == "exit" and number == int(sys.argv[3]):
+                sys.exit(0)
+            if sys.argv[2] == "interrupt":
+                time.sleep(0.001)
+""")
+
+
+def run(table, *arguments):
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(table), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.parametrize("number", [0, 3, 50, 120, 199])
+def test_the_interpreter_exits_quietly_with_an_iterator_in_hand(table, number):
+    child = run(table, "exit", str(number))
+    out, err = child.communicate(timeout=60)
+    assert (child.returncode, out, err) == (0, "ready\n", "")
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.05, 0.11, 0.23])
+def test_control_c(table, delay):
+    import signal
+
+    child = run(table, "interrupt")
+    assert child.stdout.readline() == "ready\n"
+    time.sleep(delay)
+    child.send_signal(signal.SIGINT)
+    started = time.monotonic()
+    _, err = child.communicate(timeout=60)
+    assert time.monotonic() - started < 10
+    assert child.returncode != 0
+    assert err.strip().endswith("KeyboardInterrupt")
+    assert err.count("Traceback") == 1, err
+
+
+def test_a_full_queue_costs_no_cpu(table):
+    batches = iter(itr(table))
+    next(batches)
+    time.sleep(0.3)
+    before = time.process_time()
+    time.sleep(1.0)
+    assert time.process_time() - before < 0.05
+    batches.close()

@@ -1,0 +1,103 @@
+import hashlib
+
+import numpy as np
+import pytest
+
+from rowmill.feed import permute
+
+
+def digest(array) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).astype("<u4").tobytes()).hexdigest()[:16]
+
+
+# The order is a promise: if one of these changes, permute.VERSION must change with it and the old order stay readable.
+GOLDEN_PERMUTATIONS = {
+    (0, 0): "e3b0c44298fc1c14",
+    (0, 1): "e3b0c44298fc1c14",
+    (0, 9223372036854775808): "e3b0c44298fc1c14",
+    (1, 0): "df3f619804a92fdb",
+    (1, 1): "df3f619804a92fdb",
+    (1, 9223372036854775808): "df3f619804a92fdb",
+    (10, 0): "c1a3d59ef323215c",
+    (10, 1): "cec75b9d9d12ebf6",
+    (10, 9223372036854775808): "d10c49f2b143d2d5",
+    (10007, 0): "716f390cf4a1379d",
+    (10007, 1): "f4cc4aa5693b4eb1",
+    (10007, 9223372036854775808): "972011665153f5d8",
+    (1000003, 0): "292a905eed787af3",
+    (1000003, 1): "7c6ac80db8b10efa",
+    (1000003, 9223372036854775808): "b30c297ee64007c9",
+}
+GOLDEN_DEALS = {
+    (10, 4): "881f9aff03339b45",
+    (10007, 1000): "5a00da4a907948f2",
+    (1000003, 65536): "69ee16c4a44e5996",
+    (1000003, 1024): "69ee16c4a44e5996",
+}
+SMALL = [4, 1, 9, 2, 5, 8, 0, 7, 3, 6]
+
+
+@pytest.mark.parametrize(("count", "seed"), GOLDEN_PERMUTATIONS)
+def test_permutations_are_pinned(count, seed):
+    assert digest(permute.permutation(count, permute.key(seed, 0))) == GOLDEN_PERMUTATIONS[count, seed]
+
+
+@pytest.mark.parametrize(("rows", "batch"), GOLDEN_DEALS)
+def test_deals_are_pinned(rows, batch):
+    assert digest(permute.deal(rows, batch, permute.key(1, 2, 3))) == GOLDEN_DEALS[rows, batch]
+
+
+def test_small_permutation_in_the_open():
+    assert permute.permutation(10, permute.key(7, 0)).tolist() == SMALL
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 1000])
+def test_a_permutation_has_everything_once(count):
+    assert sorted(permute.permutation(count, 5).tolist()) == list(range(count))
+
+
+@pytest.mark.parametrize(("rows", "batch"), [(0, 4), (1, 4), (10, 4), (5000, 1024), (5000, 1500), (5000, 5000), (100_000, 3000)])
+def test_a_deal_gives_every_row_a_place_of_its_own(rows, batch):
+    assert sorted(permute.deal(rows, batch, 9).tolist()) == list(range(rows))
+
+
+def test_rows_keep_table_order_within_a_bin_and_only_there():
+    places = permute.deal(20_000, 5000, 3)
+    origin = np.empty(20_000, int)
+    origin[places] = np.arange(20_000)
+    for batch in origin.reshape(4, 5000):
+        for start in range(0, 5000, permute.BIN_ROWS):
+            within = batch[start : start + permute.BIN_ROWS]
+            assert (np.diff(within) > 0).all()
+        assert (np.diff(batch) < 0).sum() == 4  # at the four borders between five bins
+
+
+def test_membership_is_uniform():
+    """Over 400 keys, each of 4 batches gets each of 40 rows about equally often (chi-squared, 99.99% bound)."""
+    counts = np.zeros((40, 4))
+    for number in range(400):
+        counts[np.arange(40), permute.deal(40, 10, permute.key(number)) // 10] += 1
+    chi2 = ((counts - 100) ** 2 / 100).sum()
+    assert chi2 < 190  # 120 degrees of freedom
+
+
+def test_all_orders_of_four_are_equally_likely():
+    seen = {}
+    for number in range(24_000):
+        order = tuple(permute.permutation(4, permute.key(number)).tolist())
+        seen[order] = seen.get(order, 0) + 1
+    assert len(seen) == 24
+    assert sum((n - 1000) ** 2 / 1000 for n in seen.values()) < 62  # 23 degrees of freedom, 99.998%
+
+
+def test_near_keys_are_unrelated():
+    keys = {permute.key(seed, epoch, row) for seed in range(20) for epoch in range(20) for row in range(20)}
+    assert len(keys) == 8000
+    assert permute.key(0, 1) != permute.key(1, 0)
+
+
+def test_no_global_random_state_is_touched():
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    permute.permutation(100, 1)
+    permute.deal(100, 10, 1)
+    assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
