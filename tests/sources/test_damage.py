@@ -89,7 +89,10 @@ def test_broken_arrow_and_csv(tmp_path):
     (tmp_path / "a.arrow").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(DataFileError, match=r"a\.arrow"):
         Dataset(tmp_path / "a.arrow")
-    (tmp_path / "q.csv").write_text('a,b\n1,"x\n2,y\n')
+    (tmp_path / "p.csv").write_text('a,b\n1,"x\n2,y\n')
+    with pytest.raises(DataFileError, match=r"p\.csv"):
+        Dataset(tmp_path / "p.csv")
+    (tmp_path / "q.csv").write_text("a,b\n" + "1,x\n" * 300_000 + '1,"x\n2,y\n')
     with pytest.raises(DataFileError, match=r"q\.csv ends inside a quoted value"):
         _ = Dataset(tmp_path / "q.csv").num_rows
     (tmp_path / "e.csv").write_text("")

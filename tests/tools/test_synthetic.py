@@ -223,8 +223,19 @@ print(peak() - before)
 def test_rows_are_streamed_to_disk(tmp_path):
     if not sys.platform.startswith("linux"):
         pytest.skip("reads the peak from /proc")
-    out = subprocess.run(
-        [sys.executable, "-c", _PEAK, str(tmp_path)], capture_output=True, text=True, check=True
-    )
+    out = subprocess.run([sys.executable, "-c", _PEAK, str(tmp_path)], capture_output=True, text=True, check=True)
     # 800,000 rows are 211 MB; a row group is 5 MB.
     assert float(out.stdout) < 70
+
+
+def test_the_rows_of_a_seed_stay_what_they_are(tmp_path):
+    (path,) = synthetic.criteo(tmp_path, 20_000, seed=7)
+    frame = pl.read_parquet(path)
+    assert frame["C1"].sum() == 40_071_491_598
+    assert frame["C14"].sum() == 8_728_848
+    assert frame["C2"].head(4).to_list() == [4512, 7687, 0, 26160]
+    assert frame["label"].sum() == pytest.approx(5143, abs=3)  # the last bit of an exponential may differ
+    (path,) = synthetic.criteo(tmp_path, 20_000, seed=7, form="raw")
+    frame = pl.read_parquet(path)
+    assert frame["C2"].head(3).to_list() == [-159533378, 5404619, -1431514818]
+    assert frame["C3"].null_count() == 580

@@ -75,7 +75,7 @@ class _Part:
             yield _Group(
                 number,
                 np.array(addresses, np.uint64),
-                np.array(strides, np.uint64),
+                np.array(strides, np.uint64) if matrix.widths else None,
                 np.array(slots, np.uint64),
                 matrix.row_bytes,
                 *_moved_as(dtype, matrix.dtype),
@@ -84,18 +84,11 @@ class _Part:
     def deal(self, first: int, places: NDArray[np.uint32], blocks: Sequence[Block]) -> None:
         for group in self.groups:
             targets = np.array([block.addresses[group.matrix] for block in blocks], np.uint64)
-            misfits = _scatter(
-                group.columns,
-                group.strides,
-                group.slots,
-                group.row_bytes,
-                first,
-                places,
-                targets,
-                blocks[0].rows,
-                group.source,
-                group.target,
-            )
+            to = (group.row_bytes, first, places, targets, blocks[0].rows, group.source, group.target)
+            if group.strides is None:
+                misfits = _scatter(group.columns, group.slots, *to)
+            else:
+                misfits = _scatter_wide(group.columns, group.strides, group.slots, *to)
             if misfits:
                 raise DtypeError(
                     f"{misfits} values do not fit {group.target.dtype}, the dtype asked for; "
@@ -109,7 +102,7 @@ class _Group:
 
     matrix: int
     columns: NDArray[np.uint64]
-    strides: NDArray[np.uint64]
+    strides: NDArray[np.uint64] | None
     slots: NDArray[np.uint64]
     row_bytes: int
     source: Array
@@ -142,6 +135,52 @@ def _at(typing: Any, address: Any, like: Any) -> Any:
 @njit(nogil=True, cache=True)
 def _scatter(
     columns: Any,
+    slots: Any,
+    row_bytes: Any,
+    first: Any,
+    places: Any,
+    targets: Any,
+    block_rows: Any,
+    source_like: Any,
+    target_like: Any,
+) -> int:
+    """Write a tile of rows, four columns at a time. Returns how many values a cast to a smaller integer has changed."""
+    source_size, target_size = np.uint64(source_like.itemsize), np.uint64(target_like.itemsize)
+    rows, start, misfits = np.uint64(places.size), np.uint64(0), 0
+    width, one, four = np.uint64(columns.size), np.uint64(1), np.uint64(4)
+    addresses = np.empty(TILE_ROWS, np.uint64)
+    while start < rows:
+        count = min(np.uint64(TILE_ROWS), rows - start)
+        _locate(addresses, places, start, count, targets, block_rows, row_bytes)
+        offset = (np.uint64(first) + start) * source_size
+        column = np.uint64(0)
+        while column + four <= width:
+            a, b = column, column + one
+            c, d = b + one, b + one + one
+            source_a, source_b = _at(columns[a] + offset, source_like), _at(columns[b] + offset, source_like)
+            source_c, source_d = _at(columns[c] + offset, source_like), _at(columns[d] + offset, source_like)
+            slot_a, slot_b = slots[a] * target_size, slots[b] * target_size
+            slot_c, slot_d = slots[c] * target_size, slots[d] * target_size
+            for i in range(count):
+                row = addresses[i]
+                misfits += _move(_at(row + slot_a, target_like), source_a[i], target_like)
+                misfits += _move(_at(row + slot_b, target_like), source_b[i], target_like)
+                misfits += _move(_at(row + slot_c, target_like), source_c[i], target_like)
+                misfits += _move(_at(row + slot_d, target_like), source_d[i], target_like)
+            column += four
+        while column < width:
+            source = _at(columns[column] + offset, source_like)
+            slot = slots[column] * target_size
+            for i in range(count):
+                misfits += _move(_at(addresses[i] + slot, target_like), source[i], target_like)
+            column += one
+        start += count
+    return misfits
+
+
+@njit(nogil=True, cache=True)
+def _scatter_wide(
+    columns: Any,
     strides: Any,
     slots: Any,
     row_bytes: Any,
@@ -152,27 +191,31 @@ def _scatter(
     source_like: Any,
     target_like: Any,
 ) -> int:
-    """Returns how many values were changed by a cast to a smaller integer."""
+    """The same for columns with several values a row, which stand `stride` values apart."""
     source_size, target_size = np.uint64(source_like.itemsize), np.uint64(target_like.itemsize)
     rows, start, misfits = np.uint64(places.size), np.uint64(0), 0
     addresses = np.empty(TILE_ROWS, np.uint64)
     while start < rows:
         count = min(np.uint64(TILE_ROWS), rows - start)
-        for i in range(count):
-            place = np.uint64(places[start + i])
-            addresses[i] = targets[place // np.uint64(block_rows)] + place % np.uint64(block_rows) * np.uint64(row_bytes)
+        _locate(addresses, places, start, count, targets, block_rows, row_bytes)
         for column in range(np.uint64(columns.size)):
-            stride = strides[column]
+            stride, slot = strides[column], slots[column] * target_size
             source = _at(columns[column] + (np.uint64(first) + start) * stride * source_size, source_like)
-            offset = slots[column] * target_size
-            if stride == np.uint64(1):
-                for i in range(count):
-                    misfits += _move(_at(addresses[i] + offset, target_like), source[i], target_like)
-            else:
-                for i in range(count):
-                    misfits += _move(_at(addresses[i] + offset, target_like), source[i * stride], target_like)
+            for i in range(count):
+                misfits += _move(_at(addresses[i] + slot, target_like), source[i * stride], target_like)
         start += count
     return misfits
+
+
+@njit(nogil=True, cache=True)
+def _locate(
+    addresses: Any, places: Any, start: Any, count: Any, targets: Any, block_rows: Any, row_bytes: Any
+) -> None:
+    """The address of each row of a tile: which block its place is in, and where there."""
+    for i in range(count):
+        place = np.uint64(places[start + i])
+        block, within = place // np.uint64(block_rows), place % np.uint64(block_rows)
+        addresses[i] = targets[block] + within * np.uint64(row_bytes)
 
 
 def _move(pointer: Any, value: Any, like: Any) -> int:
