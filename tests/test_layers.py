@@ -58,7 +58,7 @@ def test_a_module_imports_only_what_its_layer_may(path):
 
 
 def test_importing_rowmill_loads_no_framework():
-    heavy = "torch tensorflow jax pandas dask numba matplotlib pyarrow.dataset".split()
+    heavy = ["torch", "tensorflow", "jax", "pandas", "dask", "numba", "matplotlib", "pyarrow.dataset"]
     code = f"import rowmill, sys; print([m for m in {heavy!r} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from rowmill.sources.source import Fragment, Source
 from rowmill.sources.spool import Keeper, temporary_folder
 
-_BUCKET_BYTES = 128 << 20
+_BUCKET_BYTES = 64 << 20
 _MOST = 256  # files open at once; most systems allow 1024 to a process
 
 

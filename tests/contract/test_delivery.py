@@ -1,4 +1,4 @@
-"""Promise 1: every planned row exactly once, in the planned order, whatever the threads; and promise 5: kept batches stay."""
+"""Promise 1: every planned row once, in the planned order, whatever the threads; promise 5: kept batches stay."""
 
 import gc
 import hashlib
@@ -44,7 +44,13 @@ def test_every_row_once_and_whole(folder):
         ids = x_cat[:, 2]  # cat_a, cat_b, id: lexicographic
         assert sorted(ids) == list(range(1003))
         assert (list(ids) == list(range(1003))) != shuffle
-        for column, name in ((x_cat[:, 0], "cat_a"), (x_cat[:, 1], "cat_b"), (x_cont[:, 0], "x1"), (x_cont[:, 1], "x2"), (y, "label")):
+        for column, name in (
+            (x_cat[:, 0], "cat_a"),
+            (x_cat[:, 1], "cat_b"),
+            (x_cont[:, 0], "x1"),
+            (x_cont[:, 1], "x2"),
+            (y, "label"),
+        ):
             assert (column == expected[name].to_numpy()[ids].astype(column.dtype)).all(), name
 
 
@@ -54,7 +60,11 @@ def test_the_order_is_the_planned_one(folder):
     starts = {0: 0, 1: 334, 2: 668}
     expected = []
     for chunk in plan.chunks(0):
-        rows = [starts[fragments[s.fragment].unit] + fragments[s.fragment].start + s.start + i for s in chunk.spans for i in range(s.rows)]
+        rows = [
+            starts[fragments[s.fragment].unit] + fragments[s.fragment].start + s.start + i
+            for s in chunk.spans
+            for i in range(s.rows)
+        ]
         placed = np.empty(chunk.rows, int)
         placed[chunk.places()] = rows
         expected += placed.tolist()

@@ -24,7 +24,9 @@ def table(tmp_path):
 
 
 def itr(folder):
-    return TorchAsyncItr(rowmill.Dataset(folder), ["id"], ["x1"], ["label"], batch_size=100, shuffle=True, memory="1MB", threads=3)
+    return TorchAsyncItr(
+        rowmill.Dataset(folder), ["id"], ["x1"], ["label"], batch_size=100, shuffle=True, memory="1MB", threads=3
+    )
 
 
 def threads() -> int:
@@ -94,7 +96,8 @@ SCRIPT = textwrap.dedent("""
     import sys, time, threading
     import rowmill
     from rowmill.loader.torch import TorchAsyncItr
-    loader = TorchAsyncItr(rowmill.Dataset(sys.argv[1]), ["id"], ["x1"], ["label"], batch_size=100, shuffle=True, memory="1MB")
+    data = rowmill.Dataset(sys.argv[1])
+    loader = TorchAsyncItr(data, ["id"], ["x1"], ["label"], batch_size=100, shuffle=True, memory="1MB")
     next(iter(loader))
     print("ready", flush=True)
     held = []
@@ -111,7 +114,10 @@ SCRIPT = textwrap.dedent("""
 
 def run(table, *arguments):
     return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(table), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", SCRIPT, str(table), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 

@@ -12,7 +12,8 @@ import pytest
 
 MEMORY = 200_000_000
 
-SCRIPT = textwrap.dedent("""
+SCRIPT = (
+    textwrap.dedent("""
     import json, sys, time
     import rowmill
     from rowmill.loader.torch import TorchAsyncItr
@@ -35,7 +36,9 @@ SCRIPT = textwrap.dedent("""
             time.sleep(slow)
     s = loader(path)._stream
     print(json.dumps({"rows": rows, "over": peak() - baseline, "threads": s.threads, "fragments": len(s.fragments)}))
-""") % MEMORY
+""")
+    % MEMORY
+)
 
 
 def write(path, rows, row_group, rng):
@@ -55,7 +58,7 @@ SCHEMA = pa.schema(
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    """A table ten times the memory setting (244 bytes a row), in usual row groups; and one in a single huge row group."""
+    """A table ten times the memory setting (244 bytes a row) in usual row groups, and one in a single row group."""
     root, rng = tmp_path_factory.mktemp("memory"), np.random.default_rng(0)
     rows = 10 * MEMORY // 244
     write(root / "small.parquet", 20_000, 10_000, rng)
@@ -75,7 +78,6 @@ def test_peak_memory_is_within_the_setting(tables, name, slow):
     )
     assert answer.returncode == 0, answer.stderr
     found = json.loads(answer.stdout)
-    print(found)
     assert found["rows"] == {"usual": usual, "huge": huge}[name]
     assert found["over"] <= 1.25 * MEMORY, f"{found['over'] / 1e6:.0f} MB over the baseline"
     assert found["over"] >= 0.3 * MEMORY, "so little that the measurement cannot be right"

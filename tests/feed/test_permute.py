@@ -56,7 +56,9 @@ def test_a_permutation_has_everything_once(count):
     assert sorted(permute.permutation(count, 5).tolist()) == list(range(count))
 
 
-@pytest.mark.parametrize(("rows", "batch"), [(0, 4), (1, 4), (10, 4), (5000, 1024), (5000, 1500), (5000, 5000), (100_000, 3000)])
+@pytest.mark.parametrize(
+    ("rows", "batch"), [(0, 4), (1, 4), (10, 4), (5000, 1024), (5000, 1500), (5000, 5000), (100_000, 3000)]
+)
 def test_a_deal_gives_every_row_a_place_of_its_own(rows, batch):
     assert sorted(permute.deal(rows, batch, 9).tolist()) == list(range(rows))
 

@@ -17,12 +17,18 @@ def frame(**columns):
 
 
 def test_shapes_dtypes_and_order_of_columns(folder):
-    loader = TorchAsyncItr(rowmill.Dataset(folder), cats=["id", "cat_b", "cat_a"], conts=["x2", "x1"], labels=["label"], batch_size=10)
+    loader = TorchAsyncItr(
+        rowmill.Dataset(folder), cats=["id", "cat_b", "cat_a"], conts=["x2", "x1"], labels=["label"], batch_size=10
+    )
     x_cat, x_cont, y = next(iter(loader))
     assert (x_cat.dtype, x_cat.shape) == (torch.int64, (10, 3))
     assert (x_cont.dtype, x_cont.shape) == (torch.float32, (10, 2))
     assert (y.dtype, y.shape) == (torch.float32, (10,))
-    assert (loader.cat_names, loader.cont_names, loader.label_names) == (["cat_a", "cat_b", "id"], ["x1", "x2"], ["label"])
+    assert (loader.cat_names, loader.cont_names, loader.label_names) == (
+        ["cat_a", "cat_b", "id"],
+        ["x1", "x2"],
+        ["label"],
+    )
     assert x_cat[:, 2].tolist() == list(range(10))
 
 
@@ -43,7 +49,7 @@ def test_columns_by_tag():
     assert x_cat.tolist() == [[1, 3], [2, 4]] and x_cont.tolist() == [[0.5], [0.25]] and y.tolist() == [0, 1]
     features, target = next(iter(Loader(data, 2)))
     assert list(features) == ["a", "b", "x"] and target.tolist() == [0, 1]
-    with pytest.raises(ValueError, match="^Neither Categorical or Continuous columns were found by the dataloader. "):
+    with pytest.raises(ValueError, match=r"^Neither Categorical or Continuous columns were found by the dataloader\. "):
         TorchAsyncItr(frame(a=[1]), batch_size=1)
 
 
@@ -55,7 +61,10 @@ def test_a_column_may_serve_twice():
 
 def test_the_dict_loader_keeps_dtypes_and_order():
     data = frame(
-        b=np.array([1, 2], np.int8), a=np.array([2**63 - 1, 5], np.int64), f=np.array([0.1, 0.2]), t=np.array([True, False])
+        b=np.array([1, 2], np.int8),
+        a=np.array([2**63 - 1, 5], np.int64),
+        f=np.array([0.1, 0.2]),
+        t=np.array([True, False]),
     )
     features, target = next(iter(Loader(data, 2, targets="f", columns=["t", "b", "a"])))
     assert list(features) == ["t", "b", "a"]
@@ -68,7 +77,9 @@ def test_the_dict_loader_keeps_dtypes_and_order():
 
 def test_ids_beyond_float_precision_are_exact():
     ids = np.array([2**24 + 1, 2**53 + 1, 2**63 - 1, -(2**63), 0], np.int64)
-    x_cat, _, _ = next(iter(TorchAsyncItr(frame(a=ids, b=ids.astype(np.int32)), cats=["a"], conts=["b"], labels=[], batch_size=5)))
+    x_cat, _, _ = next(
+        iter(TorchAsyncItr(frame(a=ids, b=ids.astype(np.int32)), cats=["a"], conts=["b"], labels=[], batch_size=5))
+    )
     assert x_cat.flatten().tolist() == ids.tolist()
 
 
@@ -87,7 +98,9 @@ LISTS = {"l": [[1, 2, 3], [], [4]], "x": [1.0, 2.0, 3.0], "y": [0, 1, 0], "a": [
 
 def test_list_columns_as_values_and_offsets():
     data = frame(**LISTS)
-    (scalars, lists), x_cont, _ = next(iter(TorchAsyncItr(data, cats=["a", "l"], conts=["x"], labels=["y"], batch_size=3)))
+    (scalars, lists), x_cont, _ = next(
+        iter(TorchAsyncItr(data, cats=["a", "l"], conts=["x"], labels=["y"], batch_size=3))
+    )
     values, offsets = lists["l"]
     assert scalars.tolist() == [[7], [8], [9]] and x_cont.shape == (3, 1)
     assert values.tolist() == [1, 2, 3, 4] and values.dtype == torch.int64
@@ -99,7 +112,10 @@ def test_list_columns_as_values_and_offsets():
 
 
 def test_sparse_and_dense_lists():
-    data, common = frame(**LISTS), {"cats": ["l"], "conts": ["x"], "labels": ["y"], "batch_size": 3, "sparse_names": ["l"]}
+    data, common = (
+        frame(**LISTS),
+        {"cats": ["l"], "conts": ["x"], "labels": ["y"], "batch_size": 3, "sparse_names": ["l"]},
+    )
     (_, lists), _, _ = next(iter(TorchAsyncItr(data, **common, sparse_max={"l": 4}, sparse_as_dense=True)))
     assert lists["l"].tolist() == [[1, 2, 3, 0], [0, 0, 0, 0], [4, 0, 0, 0]]
     (_, lists), _, _ = next(iter(TorchAsyncItr(data, **common, sparse_max={"l": 3})))
@@ -147,7 +163,7 @@ def test_nulls_beside_large_integers_stay_exact():
 
 @pytest.mark.parametrize("nulls", ["zero", {"nope": 0}, {"a": 0.5}, {"a": "mask"}])
 def test_null_policies_that_cannot_be_meant(nulls):
-    with pytest.raises(ValueError, match="wanted|no column|no place"):
+    with pytest.raises(ValueError, match=r"wanted|no column|no place"):
         TorchAsyncItr(frame(a=[1, None]), cats=["a"], labels=[], batch_size=1, nulls=nulls)
 
 
@@ -204,7 +220,14 @@ def test_batch_size_may_change_between_epochs(folder):
 
 def test_seed_function_is_asked_once_an_epoch_and_only_when_shuffling(folder):
     asked = []
-    loader = TorchAsyncItr(rowmill.Dataset(folder), cats=["id"], labels=[], batch_size=100, shuffle=True, seed_fn=lambda: asked.append(1) or 5)
+    loader = TorchAsyncItr(
+        rowmill.Dataset(folder),
+        cats=["id"],
+        labels=[],
+        batch_size=100,
+        shuffle=True,
+        seed_fn=lambda: asked.append(1) or 5,
+    )
     list(loader), list(loader)
     assert len(asked) == 2
     list(TorchAsyncItr(rowmill.Dataset(folder), cats=["id"], labels=[], batch_size=100, seed_fn=lambda: 1 / 0))

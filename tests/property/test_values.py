@@ -45,7 +45,12 @@ def columns(draw):
 def test_values_survive_bit_for_bit(tmp_path_factory, drawn):
     made, row_group, batch, shuffle = drawn
     path = tmp_path_factory.mktemp("values") / "t.parquet"
-    table = pa.table({name: pa.array(values, getattr(pa, dtype.replace("bool", "bool_"))()) for name, (dtype, values) in made.items()})
+    table = pa.table(
+        {
+            name: pa.array(values, getattr(pa, dtype.replace("bool", "bool_"))())
+            for name, (dtype, values) in made.items()
+        }
+    )
     rows = table.num_rows
     pq.write_table(table.append_column("row", pa.array(range(rows))), path, row_group_size=row_group)
     seen = []
@@ -130,7 +135,7 @@ def test_arrow_types_that_come_out_exact(tmp_path, name):
 def test_arrow_types_that_are_refused_by_name(tmp_path, name):
     kind, value = REFUSED[name]
     data = dataset(tmp_path, kind, value)
-    with pytest.raises(DtypeError, match="column 'c' is .*no tensor holds exactly"):
+    with pytest.raises(DtypeError, match=r"column 'c' is .*no tensor holds exactly"):
         Loader(data, 3)
     assert next(iter(Loader(data, 3, columns=["x"])))[0]["x"].tolist() == [1, 2, 3]
     if name != "decimal256":  # more digits than Polars has room for
@@ -138,6 +143,8 @@ def test_arrow_types_that_are_refused_by_name(tmp_path, name):
 
 
 def test_a_frame_of_every_numeric_polars_type():
-    frame = pl.DataFrame({str(t): pl.Series([0, 1], dtype=t) for t in (pl.Int8, pl.UInt16, pl.UInt32, pl.Float16, pl.Float64)})
+    frame = pl.DataFrame(
+        {str(t): pl.Series([0, 1], dtype=t) for t in (pl.Int8, pl.UInt16, pl.UInt32, pl.Float16, pl.Float64)}
+    )
     features, _ = next(iter(Loader(rowmill.Dataset(frame), 2)))
     assert all(column.tolist() == [0, 1] for column in features.values())

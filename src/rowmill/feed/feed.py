@@ -2,18 +2,18 @@
 
 Promises, each with a test in tests/contract:
 1. Every planned row is delivered exactly once, in the planned order; threads are gone when the epoch ends.
-2. If reading fails, complete batches before it are delivered, then the original exception is raised in the training loop,
-   with a note that names file and row group. Any exception type, SystemExit and KeyboardInterrupt included.
-3. If the consumer leaves (break, exception, garbage collection, interpreter exit), work is cancelled, threads end, nothing
-   is printed.
+2. If reading fails, complete batches before it are delivered, then the original exception is raised in the training
+   loop, with a note that names file and row group. Any exception type, SystemExit and KeyboardInterrupt included.
+3. If the consumer leaves (break, exception, garbage collection, interpreter exit), work is cancelled, threads end,
+   nothing is printed.
 4. Memory is bounded: at most one fragment a thread, and at most `window_rows` packed rows not yet handed out.
 5. A batch that the user keeps is never overwritten (see `block.Pool`).
 
     tasks, in order ──► N threads: read ─► wait for room ─► deal each row to its place in a block
     training loop   ◄── waits for the next chunk to be full, takes views of its blocks, gives the room back
 
-All state is guarded by one lock. Threads never wait for each other except for room, and room is given in planned order, so
-the oldest unfinished chunk always has it.
+All state is guarded by one lock. Threads never wait for each other except for room, and room is given in planned order,
+so the oldest unfinished chunk always has it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rowmill.errors import ForkedError
 from rowmill.feed import ragged
-from rowmill.feed.block import Batch, Block, Layout, Pool
+from rowmill.feed.block import Array, Batch, Block, Layout, Pool
 from rowmill.feed.pack import Columns
 from rowmill.feed.plan import Chunk, Span
 from rowmill.feed.stats import Stats
@@ -222,11 +225,11 @@ class Filling:
         self._blocks = blocks
         self._layout = layout or Layout(())
         self._lock = threading.Lock()
-        self._places = None
+        self._places: NDArray[np.uint32] | None = None
         self._missing = {span.at for span in chunk.spans}
         self._loose: dict[str, dict[int, ragged.Piece]] = {name: {} for name in self._layout.loose}
         self._ragged: dict[str, ragged.Ragged] = {}
-        self._objects: dict[str, ragged.Array] = {}
+        self._objects: dict[str, Array] = {}
         self.full = False
 
     def fill(self, span: Span, columns: Columns, start: int) -> None:
@@ -234,7 +237,7 @@ class Filling:
         with self._lock:
             if self._places is None:
                 self._places = self.chunk.places()
-        places = self._places[span.at : span.at + span.rows]
+            places = self._places[span.at : span.at + span.rows]
         columns.deal(start, places, self._blocks)
         if columns.loose is not None:
             rows = columns.loose.slice(start, span.rows)

@@ -143,8 +143,8 @@ class Selector:
         numeric = spec.dtype in _INTEGERS or spec.dtype == "bool"
         if integers and not numeric:
             raise DtypeError(
-                f"categorical column {spec.name!r} is {spec.dtype}, and ids are integers; encode it first (Categorify), "
-                f"or read it as integers with Dataset(..., dtypes={{{spec.name!r}: 'int64'}})"
+                f"categorical column {spec.name!r} is {spec.dtype}, and ids are integers; encode it (Categorify), or "
+                f"read it as integers with Dataset(..., dtypes={{{spec.name!r}: 'int64'}})"
             )
         if not numeric and spec.dtype not in _FLOATS:
             raise refused(spec)
@@ -194,7 +194,7 @@ class Selector:
         if isinstance(policy, str) and policy == "mask":
             if not self.masks:
                 raise ArgumentError(
-                    f"nulls='mask' for {spec.name!r}, but this loader has no place for masks; give a value, or use Loader"
+                    f"nulls='mask' for {spec.name!r}, but this loader has no place for one; fill them or use Loader"
                 )
             self._expressions[spec.name + NULL_SUFFIX] = (
                 pl.col(spec.name).is_null().cast(pl.UInt8).alias(spec.name + NULL_SUFFIX)

@@ -1,8 +1,8 @@
-"""From columns to rows: writes the columns of a frame into row-major matrices, each row straight to its place in a batch.
+"""From columns to rows: writes the columns of a frame into row-major matrices, each row to its place in a batch.
 
-Comes in: a frame whose columns have the dtypes of the layout and no nulls. Goes out: nothing; blocks are filled. Called
-by the reading threads. Packing and shuffling are one pass: a tile of rows is small enough that the lines it writes stay in
-the cache until every column has been there.
+Comes in: a frame of numbers without nulls. Goes out: nothing; blocks are filled. Called by the reading threads.
+Packing, shuffling and a change of dtype are one pass: a tile of rows is small enough that the lines it writes stay in the cache
+until every column has been there.
 """
 
 from __future__ import annotations
@@ -208,9 +208,7 @@ def _scatter_wide(
 
 
 @njit(nogil=True, cache=True)
-def _locate(
-    addresses: Any, places: Any, start: Any, count: Any, targets: Any, block_rows: Any, row_bytes: Any
-) -> None:
+def _locate(addresses: Any, places: Any, start: Any, count: Any, targets: Any, block_rows: Any, row_bytes: Any) -> None:
     """The address of each row of a tile: which block its place is in, and where there."""
     for i in range(count):
         place = np.uint64(places[start + i])

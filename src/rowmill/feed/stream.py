@@ -91,8 +91,9 @@ class Stream:
         rows = sum(fragment.rows for fragment in self.fragments)
         if batch_bytes > self._budget.chunk and rows * self._row_bytes > self._budget.chunk:
             raise MemoryLimitError(
-                f"a batch of {self.batch_size} rows takes {batch_bytes / 1e6:.0f} MB, and memory={self._budget.total / 1e6:.0f} "
-                f"MB has room for a quarter of that at once; pass memory='{-(-needed // 10**6)}MB' or a smaller batch_size"
+                f"a batch of {self.batch_size} rows takes {batch_bytes / 1e6:.1f} MB, more than the quarter that batches "
+                f"get of memory={self._budget.total / 1e6:.1f} MB; pass memory='{-(-needed // 10**6)}MB' or a smaller "
+                f"batch_size"
             )
         typical = max((fragment.rows for fragment in self.fragments), default=1)
         return Plan(
@@ -160,5 +161,3 @@ def _cores() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
         return os.cpu_count() or 1
-
-

@@ -8,16 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+try:
+    import torch
+    from torch.utils.data import DataLoader
+except ImportError as error:
+    raise ImportError("rowmill.loader.torch needs PyTorch; pip install 'rowmill[torch]'") from error
+
 from rowmill.errors import ColumnError
 from rowmill.feed.block import Batch
 from rowmill.feed.layout import Nulls, Selector
 from rowmill.feed.stream import Stream, Table
-from rowmill.loader.torch_stream import TorchStream  # first: it says which extra to install
-from rowmill.loader.torch_lists import Lists  # isort: skip
+from rowmill.loader.torch_lists import Lists
+from rowmill.loader.torch_stream import TorchStream
 from rowmill.schema import Schema, Tags
-
-import torch  # isort: skip
-from torch.utils.data import DataLoader  # isort: skip
 
 __all__ = ["DLDataLoader", "Loader", "TorchAsyncItr"]
 
@@ -26,13 +29,14 @@ class TorchAsyncItr(TorchStream):
     """Batches `(x_cat, x_cont, y)`: int64 `[N, C]`, float32 `[N, D]`, float32 `[N]` (or `[N, K]` for K labels).
 
     Columns of each group stand in lexicographic order (`cat_names`, `cont_names`, `label_names` say it), and a group
-    without columns is None. With list columns `x_cat` is `(scalars or None, {name: (values, offsets)})`, where `offsets`
-    `[N, 1]` are the starts of the rows; those in `sparse_names` are sparse `[N, sparse_max[name]]` tensors, or dense and
-    padded with zeros if `sparse_as_dense`. Groups not given are taken from the schema's tags.
+    without columns is None. With list columns `x_cat` is `(scalars or None, {name: (values, offsets)})`, where
+    `offsets` `[N, 1]` are the starts of the rows; those in `sparse_names` are sparse `[N, sparse_max[name]]` tensors,
+    or dense and padded with zeros if `sparse_as_dense`. Groups not given are taken from the schema's tags.
 
     `seed` (or `seed_fn`, called once an epoch) and the epoch decide the order; no global generator is used or changed.
     `memory` bounds everything between the files and the training loop; `parts_per_chunk` partitions of the dataset's
-    `part_size` are shuffled together if it has one, else as many rows as fit. `index_dtype="int32"` halves the bytes of ids.
+    `part_size` are shuffled together if it has one, else as many rows as fit. `index_dtype="int32"` halves the bytes of
+    ids. `nulls` says what becomes of nulls: "error", a fill value, or a dict of these by column.
     """
 
     def __init__(
@@ -65,8 +69,8 @@ class TorchAsyncItr(TorchStream):
         self.label_names = _group(schema, labels, Tags.TARGET)
         if not self.cat_names and not self.cont_names:
             raise ColumnError(
-                "Neither Categorical or Continuous columns were found by the dataloader. Name them with cats= and conts=, "
-                "or tag them in the dataset's schema"
+                "Neither Categorical or Continuous columns were found by the dataloader. "
+                "Name them with cats= and conts=, or tag them in the dataset's schema"
             )
         self._lists = Lists(schema, sparse_names, sparse_max, sparse_as_dense)
         selector = Selector(schema, nulls, masks=False)
@@ -124,9 +128,9 @@ class Loader(TorchStream):
 
     List columns come as `name__values` and `name__offsets` (`N + 1` of them), lists of fixed length as `[N, length]`,
     strings as NumPy arrays of objects. Without `columns` all columns of the schema are delivered; `targets` (by default
-    those tagged TARGET) make up the target: None, a tensor, or a dict if there are several. `nulls` may be "error", "mask"
-    (a bool tensor `name__null` beside each column), a fill value, or a dict of these by column. `transforms` are functions
-    from features to features, applied in the training loop.
+    those tagged TARGET) make up the target: None, a tensor, or a dict if there are several. `nulls` may be "error",
+    "mask" (a bool tensor `name__null` beside each column), a fill value, or a dict of these by column. `transforms` are
+    functions from features to features, applied in the training loop.
     """
 
     def __init__(
@@ -189,7 +193,7 @@ class Loader(TorchStream):
         for matrix, array in zip(self._layout.matrices, batch.matrices, strict=True):
             tensor = self._tensor(array)
             if matrix.widths:
-                found.update(zip(matrix.columns, tensor.split(matrix.widths, dim=1), strict=True))
+                found.update(zip(matrix.columns, torch.split(tensor, list(matrix.widths), dim=1), strict=True))
             else:
                 found.update(zip(matrix.columns, tensor.unbind(1), strict=True))
         found.update(batch.objects)

@@ -33,7 +33,9 @@ class Lists:
         lengths = offsets.diff()
         longest = int(lengths.max()) if len(lengths) else 0
         if longest > limit:
-            raise ArgumentError(f"a row of {name!r} has {longest} values; sparse_max allows {limit}: raise it or cut the lists")
+            raise ArgumentError(
+                f"a row of {name!r} has {longest} values; sparse_max allows {limit}: raise it or cut the lists"
+            )
         rows = torch.repeat_interleave(torch.arange(len(lengths), device=values.device), lengths)
         places = torch.arange(len(values), device=values.device) - offsets[:-1].repeat_interleave(lengths)
         shape = (len(lengths), limit)

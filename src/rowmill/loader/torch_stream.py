@@ -9,15 +9,12 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
+import torch
+from torch.utils.data import IterableDataset, get_worker_info
+
 from rowmill.errors import ForkedError
 from rowmill.feed.block import Array, Batch
 from rowmill.feed.stream import Stream, Table
-
-try:
-    import torch
-    from torch.utils.data import IterableDataset, get_worker_info
-except ImportError as error:
-    raise ImportError("rowmill.loader.torch needs PyTorch; pip install 'rowmill[torch]'") from error
 
 _Self = TypeVar("_Self", bound="TorchStream")
 
@@ -154,8 +151,8 @@ class TorchStream(IterableDataset[Any]):
             return
         if os.getpid() != self._pid:
             raise ForkedError(
-                f"a DataLoader with num_workers={worker.num_workers} forked this loader, and its decoder's threads do not "
-                f"survive a fork; use num_workers=0 (Rowmill reads in threads of its own)"
+                f"a DataLoader with num_workers={worker.num_workers} forked this loader, and its decoder's threads do "
+                f"not survive a fork; use num_workers=0 (Rowmill reads in threads of its own)"
             )
 
 
