@@ -63,9 +63,7 @@ def rowmill_run(table: Table, batch_size: int, *, epochs: int = 1, **options: An
 def rowmill_dicts(table: Table, batch_size: int) -> Run:
     """An epoch of `Loader`: a dict of 39 columns and the label."""
     dataset = rowmill.Dataset([str(path) for path in table.paths])
-    loader = Loader(
-        dataset, batch_size, columns=table.columns, targets=table.label, shuffle=True, device="cpu"
-    )
+    loader = Loader(dataset, batch_size, columns=table.columns, targets=table.label, shuffle=True, device="cpu")
     return lambda: _drain(loader)
 
 
@@ -73,8 +71,7 @@ def in_memory(table: Table) -> Tensors:
     """The whole table as three tensors: int64 `[N, C]`, float32 `[N, D]`, float32 `[N]`."""
     frame = pl.read_parquet(list(table.paths), columns=table.columns)
     cats, conts = (
-        torch.from_numpy(frame.select(names).to_numpy(order="c", writable=True))
-        for names in (table.cats, table.conts)
+        torch.from_numpy(frame.select(names).to_numpy(order="c", writable=True)) for names in (table.cats, table.conts)
     )
     return cats, conts, torch.from_numpy(frame[table.label].to_numpy(writable=True))
 
@@ -109,9 +106,7 @@ def tensordict(tensors: Tensors, batch_size: int) -> Run:
     folder = tables.cache() / f"tensordict-{len(tensors[2])}"
     shutil.rmtree(folder, ignore_errors=True)
     cats, conts, label = tensors
-    mapped = TensorDict({"cats": cats, "conts": conts, "label": label}, batch_size=[len(label)]).memmap(
-        folder
-    )
+    mapped = TensorDict({"cats": cats, "conts": conts, "label": label}, batch_size=[len(label)]).memmap(folder)
     loader: DataLoader[Any] = DataLoader(mapped, batch_size, shuffle=True, collate_fn=_itself)
 
     def run() -> int:

@@ -20,9 +20,7 @@ SCALES = {
 }
 
 
-def publish(
-    results: Path, *, readme: Path = ROOT / "README.md", picture: Path = ROOT / "docs/bench.png"
-) -> bool:
+def publish(results: Path, *, readme: Path = ROOT / "README.md", picture: Path = ROOT / "docs/bench.png") -> bool:
     """Rewrite what lies between the markers. False, and nothing done, if there are no markers or results."""
     records = newest("race", results)
     text = readme.read_text() if readme.exists() else ""
@@ -47,11 +45,7 @@ def markdown(results: Path) -> str:
         "|---|--:|--:|--:|",
     ]
     for name, figure in sorted(found.items(), key=lambda item: -item[1].rows_per_second):
-        title = (
-            f"**{TITLES[name]}**"
-            if name.startswith("rowmill")
-            else TITLES[name].replace("tensor[", "tensor\\[")
-        )
+        title = f"**{TITLES[name]}**" if name.startswith("rowmill") else TITLES[name].replace("tensor[", "tensor\\[")
         speed, cpu = figure.rows_per_second / 1e6, figure.cpu_per_million
         lines.append(f"| {title} | {speed:.2f} | {cpu:.2f} | {figure.rows_per_second / stock:,.0f} |")
     return "\n".join([*lines, "", *_scales(results), "", _where(records)])

@@ -37,9 +37,7 @@ QUESTIONS = {module.__name__: module.ask for module in (race, rows, files, colum
 def main() -> None:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description="Measure Rowmill against its peers.")
-    parser.add_argument(
-        "--quick", action="store_true", help="smaller tables, fewer rounds; nothing is published"
-    )
+    parser.add_argument("--quick", action="store_true", help="smaller tables, fewer rounds; nothing is published")
     parser.add_argument("--only", nargs="+", choices=QUESTIONS, default=list(QUESTIONS), metavar="QUESTION")
     parser.add_argument("--clean", action="store_true", help="remove the cached tables and stop")
     options = parser.parse_args()

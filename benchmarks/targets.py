@@ -44,9 +44,7 @@ def targets(folder: Path = RESULTS) -> Iterator[Target]:
     """Every promise, with the figure reached in the newest results, or None where none were taken."""
     race = figures(newest("race", folder))
 
-    def ratio(
-        other: str, of: Callable[[Figure], float] = lambda figure: figure.rows_per_second
-    ) -> float | None:
+    def ratio(other: str, of: Callable[[Figure], float] = lambda figure: figure.rows_per_second) -> float | None:
         return of(race["rowmill"]) / of(race[other]) if {"rowmill", other} <= race.keys() else None
 
     yield Target("rows/s of the ceiling", ratio("ceiling"), 0.4, 0.7)
@@ -79,7 +77,9 @@ def _flat(question: str, what: str, folder: Path) -> Iterator[Target]:
 
 def show(folder: Path = RESULTS) -> Table:
     """All promises as a table for the terminal."""
-    table = Table("Rowmill, shuffled", "wanted", "aim", "reached", "", title="Targets")
+    quick = any(record["machine"].get("quick") for record in newest("race", folder))
+    title = "Targets, from a quick run on small tables: not the real figures" if quick else "Targets"
+    table = Table("Rowmill, shuffled", "wanted", "aim", "reached", "", title=title)
     colours = {"missed": "red", "met": "green", "aim met": "bold green", "not measured": "yellow"}
     for target in targets(folder):
         sign = "<=" if target.at_most else ">="
@@ -91,6 +91,4 @@ def show(folder: Path = RESULTS) -> Table:
 
 
 if __name__ == "__main__":
-    Console(width=None if sys.stdout.isatty() else 110).print(
-        show(Path(sys.argv[1]) if len(sys.argv) > 1 else RESULTS)
-    )
+    Console(width=None if sys.stdout.isatty() else 110).print(show(Path(sys.argv[1]) if len(sys.argv) > 1 else RESULTS))

@@ -13,7 +13,11 @@ from rowmill.errors import ArgumentError, ColumnError
 
 ROWS = 3000
 FRAME = pl.DataFrame(
-    {"i": np.arange(ROWS), "k": np.arange(ROWS) * 7 % 11, "s": [None if i % 13 == 0 else f"u{i % 17}" for i in range(ROWS)]}
+    {
+        "i": np.arange(ROWS),
+        "k": np.arange(ROWS) * 7 % 11,
+        "s": [None if i % 13 == 0 else f"u{i % 17}" for i in range(ROWS)],
+    }
 )
 
 
@@ -99,7 +103,9 @@ RIGHT = pd.DataFrame({"k": pd.array([2, 5, 7, None], "Int64"), "v": [20, 50, 70,
 
 
 @pytest.mark.parametrize("how", ["inner", "left", "right", "outer"])
-@pytest.mark.parametrize("more", [{"on": "k"}, {"on": ["k"], "suffixes": ("_l", "_r")}, {"left_on": "v", "right_on": "v"}])
+@pytest.mark.parametrize(
+    "more", [{"on": "k"}, {"on": ["k"], "suffixes": ("_l", "_r")}, {"left_on": "v", "right_on": "v"}]
+)
 def test_merge_is_what_pandas_does(how, more):
     got = Dataset.merge(Dataset(LEFT), Dataset(RIGHT), how=how, **more).to_polars()
     expected = pl.from_pandas(LEFT.merge(RIGHT, how=how, **more))
@@ -117,13 +123,17 @@ def test_merge_takes_frames_and_different_names():
 
 def test_merge_keeps_tags(folder):
     left = Dataset(folder).with_tags({"i": Tags.TARGET})
-    joined = Dataset.merge(left, pl.DataFrame({"k": range(11), "name": [str(i) for i in range(11)]}), on="k", how="left")
+    joined = Dataset.merge(
+        left, pl.DataFrame({"k": range(11), "name": [str(i) for i in range(11)]}), on="k", how="left"
+    )
     assert joined.num_rows == ROWS
     assert joined.schema["i"].tags == {"target"}
     assert joined.to_polars()["i"].to_list() == list(range(ROWS))
 
 
-@pytest.mark.parametrize("bad", [{"on": "zz"}, {"how": "cross", "on": "k"}, {"left_on": "k"}, {"on": "k", "sort": True}])
+@pytest.mark.parametrize(
+    "bad", [{"on": "zz"}, {"how": "cross", "on": "k"}, {"left_on": "k"}, {"on": "k", "sort": True}]
+)
 def test_bad_merges(bad):
     with pytest.raises((ArgumentError, ColumnError)):
         Dataset.merge(Dataset(LEFT), Dataset(RIGHT), **bad)

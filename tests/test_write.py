@@ -257,7 +257,9 @@ def test_no_progress_bar_without_a_terminal(dataset, tmp_path, capfd):
 
 @pytest.mark.parametrize(("progress", "shown"), [("None", True), ("False", False)])
 def test_progress_bar_on_a_terminal(tmp_path, progress, shown):
-    code = f"from rowmill import Dataset; Dataset({{'a': [1]}}).to_parquet({str(tmp_path / 'o')!r}, progress={progress})"
+    code = (
+        f"from rowmill import Dataset; Dataset({{'a': [1]}}).to_parquet({str(tmp_path / 'o')!r}, progress={progress})"
+    )
     ours, theirs = pty.openpty()
     env = {**os.environ, "TERM": "xterm"}
     subprocess.run([sys.executable, "-c", code], check=True, stderr=theirs, stdout=theirs, env=env)

@@ -1,7 +1,7 @@
 """A table larger than memory: `Dataset` opens files or frames, describes them, and hands out their rows in pieces.
 
-Paths, patterns, URLs or frames come in; a `Source` (what loaders read), a `Schema` and frames go out. Opening reads
-footers and nothing else.
+Paths, patterns, URLs or frames come in; a `Source` (what loaders read), a `Schema` and frames go out.
+Opening reads footers and nothing else.
 """
 
 from __future__ import annotations
@@ -33,15 +33,17 @@ if TYPE_CHECKING:
 class Dataset:
     """Rows from Parquet, CSV or Arrow files, or from a frame in memory.
 
-    `path_or_source`: a file, list, glob pattern, folder, URL, frame, dict of arrays, Arrow stream, or a `Source`.
-    `engine`: "parquet", "csv" or "ipc"; by default told by the file names.
-    `part_size` (bytes or "128MB") or `part_mem_fraction` (of the machine's memory): how much a partition may hold.
+    `path_or_source`: a file, list, glob pattern, folder, URL, frame, dict of arrays, Arrow stream, or a
+    `Source`.
+    `engine`: "parquet", "csv" or "ipc"; by default told by the file names. `part_size` (bytes or "128MB")
+    or `part_mem_fraction` (of the machine's memory): how much a partition may hold.
     `npartitions`: in how many partitions a frame is cut.
     `dtypes`: column to dtype, applied while reading; "hex" reads hexadecimal strings as integers.
     `storage_options`: credentials and end point of an object store, as fsspec or object-store spell them.
-    `schema`: a `Schema` whose tags and properties describe the columns; by default the one stored beside the files.
-    `client` and `cpu` are accepted for compatibility and mean nothing: all work is done by threads of this process.
-    Other keyword arguments belong to the format (CSV: `sep`, `names`, `header`, `null_values`, ...).
+    `schema`: a `Schema` whose tags and properties describe the columns; by default the one stored beside
+    the files. `client` and `cpu` are accepted for compatibility and mean nothing: all work is done by
+    threads of this process. Other keyword arguments belong to the format (CSV: `sep`, `names`, `header`,
+    `null_values`, ...).
     """
 
     def __init__(
@@ -61,9 +63,7 @@ class Dataset:
         **kwargs: Any,
     ) -> None:
         if schema is not None and not isinstance(schema, Schema):
-            raise DtypeError(
-                f"schema is {type(schema).__name__}; wanted rowmill.Schema; build one with Schema([...])"
-            )
+            raise DtypeError(f"schema is {type(schema).__name__}; wanted rowmill.Schema; build one with Schema([...])")
         if npartitions is not None and npartitions < 1:
             raise ArgumentError(f"npartitions is {npartitions}; wanted at least 1")
         self.part_bytes = _part_bytes(part_size, part_mem_fraction)
@@ -114,9 +114,7 @@ class Dataset:
     def with_schema(self, schema: Schema) -> Dataset:
         """The same rows, described by another schema (its tags and properties)."""
         if not isinstance(schema, Schema):
-            raise DtypeError(
-                f"schema is {type(schema).__name__}; wanted rowmill.Schema; build one with Schema([...])"
-            )
+            raise DtypeError(f"schema is {type(schema).__name__}; wanted rowmill.Schema; build one with Schema([...])")
         return self._like(self.source, schema)
 
     def with_tags(self, tags: Mapping[str, str | Iterable[str]]) -> Dataset:
@@ -156,8 +154,8 @@ class Dataset:
     ) -> Partitions:
         """One Polars frame per partition; `len()` is the number of rows. `shuffle` changes the order of partitions.
 
-        `indices` choose partitions by their place after the shuffle. `use_file_metadata` means nothing: rows are
-        always counted from metadata.
+        `indices` choose partitions by their place after the shuffle. `use_file_metadata` means nothing:
+        rows are always counted from metadata.
         """
         fragments = list(self.fragments)
         if shuffle:
@@ -213,16 +211,16 @@ class Dataset:
     ) -> None:
         """Write the table as Parquet files with their side files; the folder appears when all of it is written.
 
-        By default one file a partition. `output_files`: a number of files, a list of names, or a dict of name to
-        partition numbers; `out_files_per_proc`: a number of files too, as there is one process; `preserve_files`: a
-        file for each input file; `partition_on`: `key=value` folders. `cats`, `conts`, `labels` become tags.
-        An existing folder is replaced only if an earlier `to_parquet` wrote everything in it.
-        `num_threads` and `method` are accepted for compatibility and mean nothing.
+        By default one file a partition. `output_files`: a number of files, a list of names, or a dict of
+        name to partition numbers; `out_files_per_proc`: a number of files too, as there is one process;
+        `preserve_files`: a file for each input file; `partition_on`: `key=value` folders. `cats`, `conts`,
+        `labels` become tags. An existing folder is replaced only if an earlier `to_parquet` wrote
+        everything in it. `num_threads` and `method` are accepted for compatibility and mean nothing.
         """
         to_parquet(
             self, output_path, shuffle, preserve_files=preserve_files, output_files=output_files,
-            out_files_per_proc=out_files_per_proc, dtypes=dtypes, suffix=suffix, partition_on=partition_on, method=method,
-            seed=seed,
+            out_files_per_proc=out_files_per_proc, dtypes=dtypes, suffix=suffix, partition_on=partition_on,
+            method=method, seed=seed,
             options=WriteOptions(
                 row_group_size, compression, tuple(cats or ()), tuple(conts or ()), tuple(labels or ()), progress
             ),
@@ -251,13 +249,11 @@ class Dataset:
     ) -> Dataset:
         """All rows with the same keys in the same partition; at most 256 partitions.
 
-        Keys that are `key=value` folders need no work (`hive_data=False` forbids this); others are dealt by hash to
-        temporary files, removed with the dataset.
+        Keys that are `key=value` folders need no work (`hive_data=False` forbids this); others are dealt
+        by hash to temporary files, removed with the dataset.
         """
         names = self._names(keys)
-        grouped: Source | None = (
-            None if hive_data is False else group_by_folder(self.source, names, npartitions)
-        )
+        grouped: Source | None = None if hive_data is False else group_by_folder(self.source, names, npartitions)
         if grouped is None:
             grouped = group_by_hash(self.source, names, npartitions or self.npartitions, progress)
         other = self._like(grouped)

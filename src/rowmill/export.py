@@ -1,4 +1,6 @@
-"""`Dataset.to_parquet` and `validate_dataset` behind their signatures: arguments checked, a plan made, files written."""
+"""`Dataset.to_parquet` and `validate_dataset` behind their signatures: arguments checked, a plan made, files
+written.
+"""
 
 from __future__ import annotations
 
@@ -50,9 +52,7 @@ def to_parquet(
     if options.row_group_size is not None and options.row_group_size < 1:
         raise ArgumentError(f"row_group_size is {options.row_group_size}; wanted at least 1 row")
     given = [
-        n
-        for n, v in (("output_files", output_files), ("out_files_per_proc", out_files_per_proc))
-        if v is not None
+        n for n, v in (("output_files", output_files), ("out_files_per_proc", out_files_per_proc)) if v is not None
     ]
     given += ["preserve_files"] if preserve_files else []
     if partition_on is not None and given:
@@ -96,9 +96,7 @@ def _permuted(fragments: Sequence[Fragment], generator: np.random.Generator) -> 
 def _local(path: str | os.PathLike[str]) -> Path:
     text = os.fspath(path)
     if re.match(r"[A-Za-z][A-Za-z0-9+.\-]+://", text) and not text.startswith("file://"):
-        raise ArgumentError(
-            f"cannot write to {text}; wanted a local folder; write there and copy it to the store"
-        )
+        raise ArgumentError(f"cannot write to {text}; wanted a local folder; write there and copy it to the store")
     return Path(text.removeprefix("file://")).expanduser()
 
 

@@ -23,8 +23,9 @@ Plan = list[tuple[str, list[Fragment]]]
 class Shuffle(IntEnum):
     """How `to_parquet` orders rows.
 
-    PER_PARTITION: partitions in random order, and the rows within each. PER_WORKER: all rows of each file as well.
-    FULL: every row may come to stand anywhere in the table. None of them needs the table in memory.
+    PER_PARTITION: partitions in random order, and the rows within each. PER_WORKER: all rows of each file
+    as well. FULL: every row may come to stand anywhere in the table. None of them needs the table in
+    memory.
     """
 
     PER_PARTITION = 0
@@ -41,9 +42,7 @@ def parse_shuffle(shuffle: Any) -> Shuffle | None:
         return Shuffle.PER_WORKER
     if isinstance(shuffle, Shuffle):
         return shuffle
-    raise ArgumentError(
-        f"shuffle is {shuffle!r}; wanted None or one of {[str(s) for s in Shuffle.__members__]}"
-    )
+    raise ArgumentError(f"shuffle is {shuffle!r}; wanted None or one of {[str(s) for s in Shuffle.__members__]}")
 
 
 def equal_files(fragments: Sequence[Fragment], names: Sequence[str]) -> Plan:
@@ -77,9 +76,7 @@ def named_files(fragments: Sequence[Fragment], wanted: Any, suffix: str) -> Plan
         for key, indices in wanted.items():
             bad = [i for i in indices if not 0 <= i < len(fragments)]
             if bad:
-                raise ArgumentError(
-                    f"output_files names partition {bad[0]}; wanted 0 to {len(fragments) - 1}"
-                )
+                raise ArgumentError(f"output_files names partition {bad[0]}; wanted 0 to {len(fragments) - 1}")
             names = [key] if isinstance(key, str) else list(key)
             plan.extend(equal_files([fragments[i] for i in indices], [_with(n, suffix) for n in names]))
         return _checked(plan)
@@ -97,9 +94,7 @@ def named_files(fragments: Sequence[Fragment], wanted: Any, suffix: str) -> Plan
 def preserved_files(fragments: Sequence[Fragment], files: Files | None, suffix: str) -> Plan:
     """One output file for each input file, under its name; empty input files too."""
     if files is None:
-        raise ArgumentError(
-            "preserve_files=True without input files; wanted a dataset of files; use output_files="
-        )
+        raise ArgumentError("preserve_files=True without input files; wanted a dataset of files; use output_files=")
     places: dict[int, list[Fragment]] = {unit: [] for unit in range(len(files.paths))}
     for fragment in fragments:
         places[fragment.unit].append(fragment)
@@ -124,9 +119,7 @@ def _checked(plan: Plan) -> Plan:
     for name in names:
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or any(p[0] in "._" for p in path.parts):
-            raise ArgumentError(
-                f"output file {name!r}; wanted a plain name below the folder, not starting with _ or ."
-            )
+            raise ArgumentError(f"output file {name!r}; wanted a plain name below the folder, not starting with _ or .")
         if names.count(name) > 1:
             raise ArgumentError(f"two output files named {name!r}; wanted unique names; give output_files=")
     return plan

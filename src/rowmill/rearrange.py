@@ -125,6 +125,4 @@ def join(left: Source, right: Source, **options: Any) -> pl.LazyFrame:
     b = [c + suffixes[1] if c in shared else c for c in b]
     kind: Any = {"outer": "full"}.get(how, how)
     same = a == b
-    return one.join(
-        two, left_on=a, right_on=b, how=kind, coalesce=same, nulls_equal=True, maintain_order="left_right"
-    )
+    return one.join(two, left_on=a, right_on=b, how=kind, coalesce=same, nulls_equal=True, maintain_order="left_right")

@@ -1,7 +1,7 @@
 """Rows dealt into files: frames in, a few files on disk out, each small enough to be in memory alone.
 
-Shuffling a table larger than memory deals rows at random and then permutes each file; that is a uniform permutation
-of the whole. Grouping by key deals rows by the hash of the key.
+Shuffling a table larger than memory deals rows at random and then permutes each file; that is a uniform
+permutation of the whole. Grouping by key deals rows by the hash of the key.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from rowmill.sources.source import Fragment, Source
 from rowmill.sources.spool import Keeper, temporary_folder
 
 _BUCKET_BYTES = 64 << 20
+_GATHER_ROWS = 131_072
 _MOST = 256  # files open at once; most systems allow 1024 to a process
 
 
@@ -67,7 +68,7 @@ def shuffled(
     if count <= 1:
         frames = [source.read(f, columns) for f in fragments]
         if frames:
-            yield _permuted(pl.concat(frames), generator)
+            yield from _permuted(pl.concat(frames, rechunk=True), generator)
         return
     keeper = Keeper()
     with Buckets(temporary_folder(keeper), count) as buckets:
@@ -75,9 +76,12 @@ def shuffled(
             frame = source.read(fragment, columns)
             buckets.add(frame, generator.integers(0, count, frame.height, dtype=np.uint16))
     for path in buckets.written():
-        yield _permuted(pl.read_ipc(path), generator)
+        yield from _permuted(pl.read_ipc(path).rechunk(), generator)
         path.unlink()
 
 
-def _permuted(frame: pl.DataFrame, generator: np.random.Generator) -> pl.DataFrame:
-    return frame[generator.permutation(frame.height)]
+def _permuted(frame: pl.DataFrame, generator: np.random.Generator) -> Iterator[pl.DataFrame]:
+    """The rows in random order, gathered a few at a time: a second copy of the whole is never there."""
+    order = generator.permutation(frame.height)
+    for start in range(0, frame.height, _GATHER_ROWS):
+        yield frame[order[start : start + _GATHER_ROWS]]

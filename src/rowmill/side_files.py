@@ -1,7 +1,7 @@
 """The small files beside written data: what other tools and the next `Dataset` want to know without opening each file.
 
-`_metadata` (all footers in one), `_file_list.txt` (count, then names), `_metadata.json` (rows of each file and the use
-of columns), `.rowmill/schema.json` (the schema with its tags).
+`_metadata` (all footers in one), `_file_list.txt` (count, then names), `_metadata.json` (rows of each file
+and the use of columns), `.rowmill/schema.json` (the schema with its tags).
 """
 
 from __future__ import annotations

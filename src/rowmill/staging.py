@@ -1,8 +1,9 @@
 """Writing a folder so that a reader sees all of it or nothing: a hidden folder beside the target, renamed at the end.
 
-Files are written and flushed to disk under a name that every reader passes over (it starts with a dot). Only when all
-is there does the folder take the target's name, in one step; a folder that Rowmill wrote earlier is exchanged for it,
-so until then it stays whole. What a killed process leaves behind is removed by the next write to the same target.
+Files are written and flushed to disk under a name that every reader passes over (it starts with a dot).
+Only when all is there does the folder take the target's name, in one step; a folder that Rowmill wrote
+earlier is exchanged for it, so until then it stays whole. What a killed process leaves behind is removed
+by the next write to the same target.
 """
 
 from __future__ import annotations
@@ -39,9 +40,7 @@ def staged_folder(target: Path) -> Iterator[Path]:
         folder = target.parent / f".{target.name}.{secrets.token_hex(6)}{_ENDING}"
         folder.mkdir()
     except OSError as error:
-        raise DataFileError(
-            f"cannot write beside {target}: {error}; wanted a writable folder; check it"
-        ) from error
+        raise DataFileError(f"cannot write beside {target}: {error}; wanted a writable folder; check it") from error
     with _locked(folder):
         try:
             yield folder
@@ -136,14 +135,9 @@ def _publish(folder: Path, target: Path) -> None:
 def _exchange(a: Path, b: Path) -> None:
     """Let two folders swap names in one step; in two where the system cannot."""
     libc = ctypes.CDLL(None, use_errno=True)
-    if (
-        hasattr(libc, "renameat2")
-        and libc.renameat2(_HERE, os.fsencode(a), _HERE, os.fsencode(b), _EXCHANGE) == 0
-    ):
+    if hasattr(libc, "renameat2") and libc.renameat2(_HERE, os.fsencode(a), _HERE, os.fsencode(b), _EXCHANGE) == 0:
         return
-    aside = a.with_name(
-        a.name.removesuffix(_ENDING) + ".rowmill-old"
-    )  # not an ending that is swept: nothing is lost
+    aside = a.with_name(a.name.removesuffix(_ENDING) + ".rowmill-old")  # not an ending that is swept: nothing is lost
     b.rename(aside)
     a.rename(b)
     aside.rename(a)

@@ -1,4 +1,5 @@
-"""Writing a dataset as Parquet files with their side files, streaming and all or nothing. Called by `Dataset.to_parquet`.
+"""Writing a dataset as Parquet files with their side files, streaming and all or nothing. Called by
+`Dataset.to_parquet`.
 
 A plan (see `layout.py`) says which rows go to which file; rows stream through one writer at a time.
 """
@@ -46,9 +47,7 @@ class WriteOptions:
     def group_rows(self, source: Source) -> int:
         if self.row_group_size is not None:
             return self.row_group_size
-        return max(
-            1, min(_GROUP_ROWS, int(_GROUP_BYTES / max(source.row_bytes(source.schema.column_names), 1.0)))
-        )
+        return max(1, min(_GROUP_ROWS, int(_GROUP_BYTES / max(source.row_bytes(source.schema.column_names), 1.0))))
 
 
 @dataclass(frozen=True)
@@ -81,19 +80,11 @@ def write_files(
             whole = _Stream(shuffled(source, [f for _, fs in plan for f in fs], columns, generator))
         for name, fragments in plan:
             rows = sum(f.rows for f in fragments)
-            frames = (
-                _ordered(source, fragments, columns, shuffle, generator)
-                if whole is None
-                else whole.take(rows)
-            )
+            frames = _ordered(source, fragments, columns, shuffle, generator) if whole is None else whole.take(rows)
             empty = source.read(Fragment(0, 0, 0), columns)
-            done.append(
-                write_one(folder, name, _told(frames, advance), empty, group_rows, options.compression)
-            )
+            done.append(write_one(folder, name, _told(frames, advance), empty, group_rows, options.compression))
             if done[-1].rows != rows:
-                raise DataFileError(
-                    f"wrote {done[-1].rows} rows to {name}; wanted {rows}; the source has changed"
-                )
+                raise DataFileError(f"wrote {done[-1].rows} rows to {name}; wanted {rows}; the source has changed")
         write_side_files(folder, done, schema, options.cats, options.conts, options.labels)
 
 
@@ -120,9 +111,7 @@ def write_hive(
                 name = f"{hive_folder(keys, values)}/part.{i}.parquet"
                 rows = part.select(kept)
                 done.append(
-                    write_one(
-                        folder, name, [rows], rows.clear(), options.group_rows(source), options.compression
-                    )
+                    write_one(folder, name, [rows], rows.clear(), options.group_rows(source), options.compression)
                 )
         write_side_files(folder, done, schema, options.cats, options.conts, options.labels)
 
@@ -201,9 +190,7 @@ class _Stream:
         while rows > 0:
             frame = self._held.pop(0) if self._held else next(self._frames, None)
             if frame is None:
-                raise DataFileError(
-                    f"the source ended {rows} rows early; wanted as many as it promised; open it again"
-                )
+                raise DataFileError(f"the source ended {rows} rows early; wanted as many as it promised; open it again")
             if frame.height > rows:
                 self._held.insert(0, frame.slice(rows))
                 frame = frame.head(rows)

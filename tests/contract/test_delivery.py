@@ -134,7 +134,7 @@ def test_kept_batches_are_never_overwritten(tmp_path):
 
 def test_memory_is_used_again_when_nobody_holds_it(tmp_path):
     write_files(tmp_path, make_table(20_000), files=4, row_group=1000)
-    loader = itr(tmp_path, shuffle=True, batch_size=1024, memory="4MB")
+    loader = itr(tmp_path, shuffle=True, batch_size=1024, memory="1MB")
     addresses = set()
     for _ in range(3):
         for x_cat, _, _ in loader:

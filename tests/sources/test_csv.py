@@ -26,7 +26,9 @@ def make(tmp_path, text, name="a.csv"):
 
 
 def test_quotes_with_separators_and_line_ends(tmp_path, small_pieces):
-    frame = pl.DataFrame({"a": range(200), "t": ['say "x",\nthen\r\n""', "plain", "", "\n"] * 50, "f": np.arange(200) / 3})
+    frame = pl.DataFrame(
+        {"a": range(200), "t": ['say "x",\nthen\r\n""', "plain", "", "\n"] * 50, "f": np.arange(200) / 3}
+    )
     frame.write_csv(tmp_path / "a.csv")
     dataset = Dataset(tmp_path)
     assert dataset.num_rows == 200
@@ -39,7 +41,9 @@ def test_any_slice(tmp_path, small_pieces):
     pl.DataFrame({"a": range(100)}).with_columns(b=pl.col("a") * 2).write_csv(tmp_path / "a.csv")
     source = Dataset(tmp_path).source
     for start, rows in [(0, 1), (3, 30), (99, 1), (0, 100), (50, 0)]:
-        assert source.read(Fragment(0, start, rows), ["b"])["b"].to_list() == [2 * i for i in range(start, start + rows)]
+        assert source.read(Fragment(0, start, rows), ["b"])["b"].to_list() == [
+            2 * i for i in range(start, start + rows)
+        ]
 
 
 cells = st.text(alphabet='ab,"\n\r x', max_size=6)
@@ -93,7 +97,7 @@ def test_no_line_end_at_the_end_and_byte_order_mark(tmp_path):
         ("1,2\n", {"header": None}, [{"column_0": 1, "column_1": 2}]),
         ("x,y\nNA,2\n", {"null_values": "NA"}, [{"x": None, "y": 2}]),
         ("x,y\n-,2\n", {"na_values": ["-"], "dtypes": {"x": "int32"}}, [{"x": None, "y": 2}]),
-        ("x,y\n5\",2\n", {"quote_char": None, "blocksize": 7}, [{"x": '5"', "y": 2}]),
+        ('x,y\n5",2\n', {"quote_char": None, "blocksize": 7}, [{"x": '5"', "y": 2}]),
     ],
 )
 def test_options(tmp_path, text, options, rows):

@@ -17,7 +17,9 @@ from rowmill.errors import DataFileError
 def good(tmp_path_factory):
     path = tmp_path_factory.mktemp("good") / "good.parquet"
     rows = 5000
-    table = pa.table({"a": np.arange(rows), "s": [f"text {i}" for i in range(rows)], "l": [[i, i] for i in range(rows)]})
+    table = pa.table(
+        {"a": np.arange(rows), "s": [f"text {i}" for i in range(rows)], "l": [[i, i] for i in range(rows)]}
+    )
     pq.write_table(table, path, row_group_size=1000, write_page_checksum=True)
     return path.read_bytes()
 

@@ -100,7 +100,9 @@ def test_bad_dicts():
 
 
 def test_dictionary_encoded_columns_are_decoded():
-    frame = pl.DataFrame({"c": pl.Series(["x", "y"], dtype=pl.Categorical), "e": pl.Series(["u", None], dtype=pl.Enum(["u"]))})
+    frame = pl.DataFrame(
+        {"c": pl.Series(["x", "y"], dtype=pl.Categorical), "e": pl.Series(["u", None], dtype=pl.Enum(["u"]))}
+    )
     for given in (frame, frame.lazy()):
         dataset = Dataset(given)
         assert [c.dtype for c in dataset.schema] == ["string", "string"]
@@ -137,7 +139,7 @@ def test_a_lazy_query_runs_once_and_leaves_nothing(tmp_path, monkeypatch):
 
 
 def test_a_lazy_query_is_removed_at_exit(tmp_path):
-    code = "import polars as pl; from rowmill import Dataset; d = Dataset(pl.LazyFrame({'a': [1]})); assert d.num_rows == 1"
+    code = "import polars, rowmill; d = rowmill.Dataset(polars.LazyFrame({'a': [1]})); assert d.num_rows == 1"
     subprocess.run([sys.executable, "-c", code], check=True, env={"TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin"})
     assert not list(Path(tmp_path).glob("rowmill-*"))
 

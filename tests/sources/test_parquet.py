@@ -36,7 +36,9 @@ def test_fragments_are_row_groups(numbers):
     assert described == f"{path}/0.parquet, row group 1 (rows 250 to 500)"
 
 
-@pytest.mark.parametrize(("unit", "start", "rows"), [(0, 0, 1), (0, 249, 2), (0, 100, 450), (1, 399, 1), (0, 0, 600), (1, 7, 0)])
+@pytest.mark.parametrize(
+    ("unit", "start", "rows"), [(0, 0, 1), (0, 249, 2), (0, 100, 450), (1, 399, 1), (0, 0, 600), (1, 7, 0)]
+)
 def test_any_slice_or_join_of_fragments(numbers, unit, start, rows):
     path, frame = numbers
     source = Dataset(path).source
@@ -53,7 +55,7 @@ def test_no_columns_still_counts_rows(numbers):
 
 def test_unknown_column_says_what_was_meant(numbers):
     path, _ = numbers
-    with pytest.raises(ColumnError, match="0.parquet"):
+    with pytest.raises(ColumnError, match=r"0\.parquet"):
         Dataset(path).source.read(Fragment(0, 0, 1), ["aa"])
 
 
@@ -91,7 +93,10 @@ def test_types_are_named_and_read_exactly(tmp_path, values, name):
 
 def test_list_columns(tmp_path):
     table = pa.table(
-        {"l": pa.array([[1, 2], None], pa.list_(pa.int32())), "f": pa.array([[1.0, 2.0]] * 2, pa.list_(pa.float32(), 2))}
+        {
+            "l": pa.array([[1, 2], None], pa.list_(pa.int32())),
+            "f": pa.array([[1.0, 2.0]] * 2, pa.list_(pa.float32(), 2)),
+        }
     )
     pq.write_table(table, tmp_path / "a.parquet")
     schema = Dataset(tmp_path).schema

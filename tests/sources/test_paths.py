@@ -116,7 +116,7 @@ def test_empty_list_is_an_error():
 
 
 def test_one_missing_file_of_a_list_is_an_error(twelve):
-    with pytest.raises(NoFilesError, match="gone.parquet"):
+    with pytest.raises(NoFilesError, match=r"gone\.parquet"):
         Dataset([twelve / "part_1.parquet", twelve / "gone.parquet"])
 
 

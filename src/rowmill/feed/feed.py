@@ -133,6 +133,8 @@ class Feed:
     def _wait(self, number: int) -> tuple[Filling, int]:
         """The chunk when it is full, and its number of complete batches: all of them, or those before a failure."""
         started = perf_counter()
+        if not self._chunks[number].spans:  # padding only: no task will ever fill it
+            self._open(number)
         with self._ready:
             while True:
                 filling, failure = self._filling.get(number), self._failure
@@ -140,7 +142,7 @@ class Feed:
                     complete = filling.chunk.batches
                     break
                 if failure is not None and failure.chunk <= number:
-                    before = failure.at // self._chunks[number].batch_rows if self._chunks[number].key is None else 0
+                    before = 0 if self._chunks[number].shuffled else failure.at // self._chunks[number].batch_rows
                     if before == 0 or (filling is not None and filling.full_before(failure.at)):
                         filling, complete = filling or Filling(self._chunks[number], []), before
                         break
@@ -193,7 +195,8 @@ class Feed:
                 if self._open_rows and self._open_rows + chunk.rows > self._window_rows:
                     self._room.wait()
                     continue
-                blocks = [self._pool.take() for _ in range(-(-chunk.rows // self._pool.rows))]
+                rows = chunk.batches * chunk.batch_rows
+                blocks = [self._pool.take() for _ in range(-(-rows // self._pool.rows))]
                 self._filling[self._opened] = Filling(chunk, blocks, self._pool.layout)
                 self._open_rows += chunk.rows
                 self._opened += 1
@@ -230,7 +233,8 @@ class Filling:
         self._loose: dict[str, dict[int, ragged.Piece]] = {name: {} for name in self._layout.loose}
         self._ragged: dict[str, ragged.Ragged] = {}
         self._objects: dict[str, Array] = {}
-        self.full = False
+        self.full = not chunk.spans
+        self._pad()
 
     def fill(self, span: Span, columns: Columns, start: int) -> None:
         """Put the rows of a span, which begin at row `start` of these columns, in their places."""
@@ -251,9 +255,9 @@ class Filling:
 
     def _finish(self) -> None:
         for name in self._layout.ragged:
-            self._ragged[name] = ragged.lists(self._in_order(name), self.chunk.rows)
+            self._ragged[name] = ragged.lists(self._in_order(name), self.chunk.rows + self.chunk.padding)
         for name in self._layout.objects:
-            self._objects[name] = ragged.objects(self._in_order(name), self.chunk.rows)
+            self._objects[name] = ragged.objects(self._in_order(name), self.chunk.rows + self.chunk.padding)
         self._loose.clear()
         self._places = None
         self.full = True
@@ -267,8 +271,9 @@ class Filling:
 
     def batch(self, index: int) -> Batch:
         """Batch `index` of this chunk: views of its block."""
-        first = index * self.chunk.batch_rows
-        last = min(first + self.chunk.batch_rows, self.chunk.rows)
+        chunk = self.chunk
+        first = index * chunk.batch_rows
+        last = min(first + chunk.batch_rows, chunk.rows + chunk.padding)
         block = self._blocks[first // self._blocks[0].rows]
         begin = first % block.rows
         return Batch(
@@ -276,8 +281,18 @@ class Filling:
             matrices=[matrix[begin : begin + last - first] for matrix in block.matrices],
             ragged={name: ragged.slice_rows(column, first, last) for name, column in self._ragged.items()},
             objects={name: column[first:last] for name, column in self._objects.items()},
-            padding=self.chunk.padding,
+            padding=max(0, last - max(first, chunk.rows)),
         )
+
+    def _pad(self) -> None:
+        """Zeros where the last batch has rows that stand for nothing."""
+        if self.chunk.padding:
+            block = self._blocks[self.chunk.rows // self._blocks[0].rows]
+            begin = self.chunk.rows % block.rows
+            for matrix in block.matrices:
+                matrix[begin : begin + self.chunk.padding] = 0
+            if not self.chunk.spans:
+                self._finish()
 
 
 def tasks(chunks: Sequence[Chunk]) -> Iterator[Task]:

@@ -1,8 +1,8 @@
 """From columns to rows: writes the columns of a frame into row-major matrices, each row to its place in a batch.
 
 Comes in: a frame of numbers without nulls. Goes out: nothing; blocks are filled. Called by the reading threads.
-Packing, shuffling and a change of dtype are one pass: a tile of rows is small enough that the lines it writes stay in the cache
-until every column has been there.
+Packing, shuffling and a change of dtype are one pass: a tile of rows is small enough that the lines it writes stay in
+the cache until every column has been there.
 """
 
 from __future__ import annotations

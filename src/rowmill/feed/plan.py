@@ -4,8 +4,11 @@ Comes in: rows per fragment and a handful of settings. Goes out: chunks, each a 
 fragment) and the place of every row among the chunk's batches. A pure function of its arguments: no clock, no thread,
 no random state. Called by `stream`; `feed` only obeys it.
 
-    fragments ──(order drawn from seed, epoch)──► one long line of rows ──► cut into equal shares, one for each rank
+    fragments ──(order drawn from seed, epoch)──► one long line of rows ──► cut into equal lanes, one for each rank
     ──► cut into chunks of whole batches ──(places drawn from seed, epoch, first row of chunk)──► batches
+
+With `lanes` there are more lanes than ranks, and a rank takes several side by side: a batch has an equal part of each. The
+lanes do not depend on the number of ranks, so neither do the global batches.
 
 Chunks start small and double until they have their full size, so that the first batch needs one fragment only.
 """
@@ -16,12 +19,15 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rowmill.errors import ArgumentError
 from rowmill.feed import permute
+
+Last = Literal["short", "drop", "pad"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +41,50 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Strip:
+    """A lane's rows of a chunk: how many, in batches of how many, and the key that places them (None: in order)."""
+
+    rows: int
+    batch_rows: int
+    key: int | None
+
+    def places(self) -> NDArray[np.uint32]:
+        if self.key is None:
+            return np.arange(self.rows, dtype=np.uint32)
+        return permute.deal(self.rows, self.batch_rows, self.key)
+
+
+@dataclass(frozen=True, slots=True)
 class Chunk:
     """What is shuffled together: whole batches (the last of an epoch may be short), and where their rows come from."""
 
     first_batch: int
-    rows: int
-    spans: tuple[Span, ...]
+    batches: int
     batch_rows: int
-    key: int | None
-    padding: int = 0
+    spans: tuple[Span, ...]
+    strips: tuple[Strip, ...]
+    padding: int = 0  # rows of the last batch that stand for nothing, after those that do
 
     @property
-    def batches(self) -> int:
-        return -(-self.rows // self.batch_rows)
+    def rows(self) -> int:
+        return sum(strip.rows for strip in self.strips)
+
+    @property
+    def shuffled(self) -> bool:
+        return any(strip.key is not None for strip in self.strips)
 
     def places(self) -> NDArray[np.uint32]:
         """For each row, in the order of the spans, its place among the rows of the chunk's batches."""
-        if self.key is None:
-            return np.arange(self.rows, dtype=np.uint32)
-        return permute.deal(self.rows, self.batch_rows, self.key)
+        if len(self.strips) == 1:
+            return self.strips[0].places()
+        placed, before, short_before = [], 0, 0
+        for strip in self.strips:
+            batch, within = np.divmod(strip.places(), np.uint32(strip.batch_rows))
+            whole, rest = divmod(strip.rows, strip.batch_rows)
+            start = np.where(batch < whole, before, short_before)
+            placed.append((batch * np.uint32(self.batch_rows) + start + within).astype(np.uint32))
+            before, short_before = before + strip.batch_rows, short_before + rest
+        return np.concatenate(placed)
 
 
 @dataclass(frozen=True)
@@ -66,9 +97,10 @@ class Plan:
     first_batches: int = 1
     shuffle: bool = False
     seed: int = 0
-    drop_last: bool = False
+    last: Last = "short"
     ranks: int = 1
     rank: int = 0
+    lanes: int | None = None  # of all ranks together; by default one each
 
     def __post_init__(self) -> None:
         if self.batch_rows < 1:
@@ -76,6 +108,14 @@ class Plan:
         if self.ranks < 1 or not 0 <= self.rank < self.ranks:
             raise ArgumentError(
                 f"rank {self.rank} of {self.ranks}; wanted 0 <= global_rank < global_size, as numbered by the launcher"
+            )
+        if self.last not in ("short", "drop", "pad"):
+            raise ArgumentError(f"last={self.last!r}; wanted 'short', 'drop' or 'pad'")
+        lanes = self.ranks if self.lanes is None else self.lanes
+        if lanes < 1 or lanes % self.ranks or (self.batch_rows * self.ranks) % lanes:
+            raise ArgumentError(
+                f"elastic={lanes} with {self.ranks} ranks and {self.batch_rows * self.ranks} rows in a global batch; "
+                f"wanted a multiple of the ranks that divides the global batch"
             )
 
     @cached_property
@@ -95,43 +135,58 @@ class Plan:
     @property
     def steps(self) -> int:
         """Batches in an epoch, the same for every rank."""
-        return self.whole_steps + (self.left_rows > 0 and not self.drop_last)
+        return self.whole_steps + (self.left_rows > 0 and self.last != "drop")
+
+    @property
+    def lane_count(self) -> int:
+        """Lanes of all ranks together."""
+        return self.ranks if self.lanes is None else self.lanes
+
+    @property
+    def lane_rows(self) -> int:
+        """A lane's part of a batch."""
+        return self.batch_rows * self.ranks // self.lane_count
 
     @cached_property
-    def share(self) -> tuple[int, int]:
-        """This rank's part of the line of rows: its first row, and how many."""
-        left = 0 if self.drop_last else self.left_rows
-        each, more = divmod(left, self.ranks)
-        whole = self.whole_steps * self.batch_rows
-        return self.rank * (whole + each) + min(self.rank, more), whole + each + (self.rank < more)
+    def shares(self) -> tuple[tuple[int, int], ...]:
+        """For each of this rank's lanes: its first row in the line, and how many it has."""
+        left = 0 if self.last == "drop" else self.left_rows
+        each, more = divmod(left, self.lane_count)
+        whole = self.whole_steps * self.lane_rows
+        own = self.lane_count // self.ranks
+        return tuple(
+            (lane * (whole + each) + min(lane, more), whole + each + (lane < more))
+            for lane in range(self.rank * own, (self.rank + 1) * own)
+        )
+
+    @cached_property
+    def rows(self) -> int:
+        """Rows that this rank delivers in an epoch, padding not counted."""
+        return sum(rows for _, rows in self.shares)
 
     @property
     def padding(self) -> int:
-        """1 if fewer rows are left than ranks and this rank must repeat a row to take part in the last step."""
-        return int(self.steps > self.whole_steps and self.share[1] == self.whole_steps * self.batch_rows)
+        """Rows that fill up this rank's last batch: all that are missing, or one if it would have none at all."""
+        if self.steps == self.whole_steps:
+            return 0
+        own = self.rows - self.whole_steps * self.batch_rows
+        return self.batch_rows - own if self.last == "pad" else int(own == 0)
 
-    @property
-    def rows(self) -> int:
-        """Rows that this rank delivers in an epoch, the repeated one not counted."""
-        return self.share[1]
+    def chunk_starts(self) -> Iterator[tuple[int, int]]:
+        """The first batch of each chunk, and its number of batches."""
+        done, size = 0, min(self.first_batches, self.chunk_batches)
+        while done < self.steps:
+            left = self.steps - done
+            size = -(-left // 2) if size < left < 2 * size else min(size, left)  # no small rest, mixed with itself only
+            yield done, size
+            done, size = done + size, min(2 * size, self.chunk_batches)
 
     def chunks(self, epoch: int, first_batch: int = 0) -> Iterator[Chunk]:
         """The chunks of an epoch in order, from the one that holds batch `first_batch` on."""
         line = self._line(epoch)
-        start, rows = self.share
-        batches = -(-rows // self.batch_rows)
-        done, size = 0, min(self.first_batches, self.chunk_batches)
-        while done < batches:
-            left = batches - done
-            size = -(-left // 2) if size < left < 2 * size else min(size, left)  # no small rest, mixed with itself only
-            if done + size > first_batch:
-                first = start + done * self.batch_rows
-                last = min(first + size * self.batch_rows, start + rows)
-                yield self._chunk(line, epoch, done, first, last)
-            done, size = done + size, min(2 * size, self.chunk_batches)
-        if self.padding and first_batch <= batches:
-            first = min(start, self.total_rows - 1)
-            yield self._chunk(line, epoch, batches, first, first + 1, padding=1)
+        for start, batches in self.chunk_starts():
+            if start + batches > first_batch:
+                yield self._chunk(line, epoch, start, batches)
 
     def _line(self, epoch: int) -> tuple[NDArray[np.int64], list[int]]:
         """The fragments in this epoch's order, and the row of the line at which each ends."""
@@ -143,18 +198,28 @@ class Plan:
         ends = np.cumsum(np.asarray(self.fragment_rows, np.int64)[order])
         return order, ends.tolist()
 
-    def _chunk(
-        self, line: tuple[NDArray[np.int64], list[int]], epoch: int, batch: int, first: int, last: int, padding: int = 0
-    ) -> Chunk:
-        order, ends = line
+    def _chunk(self, line: tuple[NDArray[np.int64], list[int]], epoch: int, batch: int, batches: int) -> Chunk:
         spans: list[Span] = []
+        strips: list[Strip] = []
+        at = 0
+        for start, rows in self.shares:
+            first = start + batch * self.lane_rows
+            last = min(first + batches * self.lane_rows, start + rows)
+            spans += self._spans(line, first, last, at)
+            key = permute.key(self.seed, epoch, first + 1) if self.shuffle else None
+            strips.append(Strip(last - first, self.lane_rows, key))
+            at += last - first
+        padding = self.padding if batch + batches == self.steps else 0
+        return Chunk(batch, batches, self.batch_rows, tuple(spans), tuple(strips), padding)
+
+    def _spans(self, line: tuple[NDArray[np.int64], list[int]], first: int, last: int, at: int) -> Iterator[Span]:
+        """Rows `first` to `last` of the line, which are rows `at` and on of their chunk."""
+        order, ends = line
         row, place = first, bisect_right(ends, first)
         while row < last:
             fragment = int(order[place])
             begin = ends[place] - self.fragment_rows[fragment]
             stop = min(last, ends[place])
             if stop > row:
-                spans.append(Span(fragment, row - begin, stop - row, row - first))
+                yield Span(fragment, row - begin, stop - row, at + row - first)
             row, place = stop, place + 1
-        key = permute.key(self.seed, epoch, first + 1) if self.shuffle else None
-        return Chunk(batch, last - first, tuple(spans), self.batch_rows, key, padding)

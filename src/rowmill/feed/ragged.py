@@ -28,7 +28,7 @@ def lists(pieces: Sequence[Piece], rows: int) -> Ragged:
     for (_, starts), places in flat:
         offsets[1:][places] = np.diff(starts)
     np.cumsum(offsets, out=offsets)
-    values = np.empty(offsets[-1], flat[0][0][0].dtype)
+    values = np.empty(offsets[-1], flat[0][0][0].dtype if flat else np.int64)
     for (source, starts), places in flat:
         _copy_lists(source, starts, places, offsets, values)
     return values, offsets

@@ -17,7 +17,7 @@ from rowmill.feed.feed import Feed
 from rowmill.feed.layout import Selection
 from rowmill.feed.memory import Budget, parse_bytes
 from rowmill.feed.pack import Columns
-from rowmill.feed.plan import Plan
+from rowmill.feed.plan import Last, Plan
 from rowmill.feed.stats import Stats
 from rowmill.schema import Schema
 from rowmill.sources.source import Source, fit_fragments
@@ -48,7 +48,7 @@ class Stream:
         shuffle: bool = False,
         seed: int = 0,
         seed_fn: Callable[[], int] | None = None,
-        drop_last: bool = False,
+        last: Last = "short",
         memory: int | float | str = "1GB",
         threads: int | None = None,
         parts_per_chunk: int = 1,
@@ -61,7 +61,7 @@ class Stream:
         self.shuffle = bool(shuffle)
         self.seed = seed
         self.seed_fn = seed_fn
-        self.drop_last = bool(drop_last)
+        self.last: Last = last
         self.ranks = 1 if ranks is None else ranks
         self.rank = 0 if rank is None else rank
         self.epoch = 0
@@ -91,9 +91,9 @@ class Stream:
         rows = sum(fragment.rows for fragment in self.fragments)
         if batch_bytes > self._budget.chunk and rows * self._row_bytes > self._budget.chunk:
             raise MemoryLimitError(
-                f"a batch of {self.batch_size} rows takes {batch_bytes / 1e6:.1f} MB, more than the quarter that batches "
-                f"get of memory={self._budget.total / 1e6:.1f} MB; pass memory='{-(-needed // 10**6)}MB' or a smaller "
-                f"batch_size"
+                f"a batch of {self.batch_size} rows takes {batch_bytes / 1e6:.1f} MB, more than the quarter that "
+                f"batches get of memory={self._budget.total / 1e6:.1f} MB; pass memory='{-(-needed // 10**6)}MB' or a "
+                f"smaller batch_size"
             )
         typical = max((fragment.rows for fragment in self.fragments), default=1)
         return Plan(
@@ -103,7 +103,7 @@ class Stream:
             first_batches=max(1, typical // self.batch_size),
             shuffle=self.shuffle,
             seed=self.seed,
-            drop_last=self.drop_last,
+            last=self.last,
             ranks=self.ranks,
             rank=self.rank,
         )

@@ -115,7 +115,7 @@ class TorchStream(IterableDataset[Any]):
 
     @property
     def drop_last(self) -> bool:
-        return self._stream.drop_last
+        return self._stream.last == "drop"
 
     @property
     def global_size(self) -> int:

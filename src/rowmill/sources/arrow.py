@@ -1,7 +1,7 @@
 """Rows of a Parquet file read by PyArrow alone: for object stores, and for processes in which Polars may not run.
 
-A path and a file system in, an Arrow table out. Only the row groups that hold the rows are read, with no threads of
-its own: the caller has its own.
+A path and a file system in, an Arrow table out. Only the row groups that hold the rows are read, with no
+threads of its own: the caller has its own.
 """
 
 from __future__ import annotations
@@ -19,23 +19,17 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 _BATCH_ROWS = 65_536
-_READ_BYTES = (
-    4 << 20
-)  # one request to an object store; smaller costs round trips, larger costs memory per column
+_READ_BYTES = 4 << 20  # one request to an object store; smaller costs round trips, larger costs memory per column
 
 
-def read_parquet_rows(
-    path: str, filesystem: FileSystem, start: int, rows: int, columns: Sequence[str]
-) -> Any:
+def read_parquet_rows(path: str, filesystem: FileSystem, start: int, rows: int, columns: Sequence[str]) -> Any:
     """Rows `start` to `start + rows` of the file as a `pyarrow.Table` of these columns."""
     try:
         with filesystem.open_input_file(path) as file:
             return _read(file, start, rows, columns)
     except (OSError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataFileError(
-            f"cannot read {path}: {reason}; wanted a whole Parquet file; write it again"
-        ) from error
+        raise DataFileError(f"cannot read {path}: {reason}; wanted a whole Parquet file; write it again") from error
 
 
 def _read(file: Any, start: int, rows: int, columns: Sequence[str]) -> Any:
@@ -53,9 +47,7 @@ def _read(file: Any, start: int, rows: int, columns: Sequence[str]) -> Any:
     # A slice of a large row group: decode in batches and keep only what was asked for, so memory stays small.
     reader = pq.ParquetFile(file, metadata=footer, pre_buffer=False, buffer_size=_READ_BYTES)
     at, kept = edges[groups[0]], []
-    for batch in reader.iter_batches(
-        _BATCH_ROWS, row_groups=groups, columns=list(columns), use_threads=False
-    ):
+    for batch in reader.iter_batches(_BATCH_ROWS, row_groups=groups, columns=list(columns), use_threads=False):
         first, last = max(start - at, 0), min(start + rows - at, batch.num_rows)
         if first < last:
             kept.append(batch.slice(first, last - first))

@@ -1,7 +1,7 @@
 """CSV files as a source: units are files, natural fragments are pieces of about 64 thousand rows or 8 MB.
 
-The columns and their types are found from the first rows when the dataset is opened; where rows begin is found by one
-scan of the bytes, when rows are first counted or read. A file is never in memory whole.
+The columns and their types are found from the first rows when the dataset is opened; where rows begin is
+found by one scan of the bytes, when rows are first counted or read. A file is never in memory whole.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ class CsvSource:
         self.files = files
         self.options = csv_options(options)
         self._heads: list[Head] = [
-            read_head(files, unit, self.options, infer=unit < _INFERRED_FILES)
-            for unit in range(len(files.paths))
+            read_head(files, unit, self.options, infer=unit < _INFERRED_FILES) for unit in range(len(files.paths))
         ]
         inferred = unify_heads([(files.name(i), h) for i, h in enumerate(self._heads)], dtypes or {})
         self._given = dict(dtypes or {})
@@ -78,15 +77,11 @@ class CsvSource:
         name = self.files.name(unit)
         try:
             with self.files.open(unit) as file:
-                return index_rows(
-                    file, self._heads[unit].begin, self.options.quote, len(self._stored) == 1, name
-                )
+                return index_rows(file, self._heads[unit].begin, self.options.quote, len(self._stored) == 1, name)
         except DataFileError:
             raise
         except OSError as error:
-            raise DataFileError(
-                f"cannot read {name}: {error}; wanted a readable CSV file; check it"
-            ) from error
+            raise DataFileError(f"cannot read {name}: {error}; wanted a readable CSV file; check it") from error
 
     def read(self, fragment: Fragment, columns: Sequence[str]) -> pl.DataFrame:
         check_columns(columns, self.dtypes, self.files.name(fragment.unit))
@@ -131,8 +126,8 @@ class CsvSource:
             frame = frame.with_columns(casts) if casts else frame
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             raise DataFileError(
-                f"cannot parse {self.describe(fragment)}: {str(error).splitlines()[0]}; wanted what the first rows look "
-                f"like; pass dtypes={{column: 'string'}} or another type that fits"
+                f"cannot parse {self.describe(fragment)}: {str(error).splitlines()[0]}; wanted what the first rows "
+                f"look like; pass dtypes={{column: 'string'}} or another type that fits"
             ) from error
         rows = pieces[last].start + pieces[last].rows - pieces[first].start
         if frame.height != rows:

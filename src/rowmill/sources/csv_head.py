@@ -86,9 +86,7 @@ def _last_row_end(data: bytes, quote: str | None) -> int:
 
 def _columns(line: bytes, options: CsvOptions, name: str) -> tuple[str, ...]:
     separator = options.separator_of(name)
-    cells = pl.read_csv(
-        line, has_header=False, separator=separator, quote_char=options.quote, infer_schema=False
-    )
+    cells = pl.read_csv(line, has_header=False, separator=separator, quote_char=options.quote, infer_schema=False)
     found = [str(c) if c is not None else "" for c in cells.row(0)]
     if options.names is not None:
         if len(options.names) != len(found):
@@ -100,9 +98,7 @@ def _columns(line: bytes, options: CsvOptions, name: str) -> tuple[str, ...]:
         return tuple(f"column_{i}" for i in range(len(found)))
     twice = [c for c in found if found.count(c) > 1]
     if twice:
-        raise DataFileError(
-            f"{name} names column {twice[0]!r} twice; wanted unique names; pass names= and header=0"
-        )
+        raise DataFileError(f"{name} names column {twice[0]!r} twice; wanted unique names; pass names= and header=0")
     return tuple(found)
 
 
@@ -135,8 +131,8 @@ def unify_heads(heads: Sequence[tuple[str, Head]], given: Mapping[str, object]) 
                 joined = pl.Float64()
             if joined is None:
                 raise SchemaDriftError(
-                    f"column {column!r} looks like {type_name(dtype)} in {name}; expected {type_name(found[column])} as in "
-                    f"{first}; pass dtypes={{{column!r}: 'string'}} or another type that fits both"
+                    f"column {column!r} looks like {type_name(dtype)} in {name}; expected {type_name(found[column])} "
+                    f"as in {first}; pass dtypes={{{column!r}: 'string'}} or another type that fits both"
                 )
             found[column] = joined
     return {c: pl.String() if isinstance(t, pl.Null) else t for c, t in found.items()}

@@ -1,7 +1,8 @@
 """Where the rows of a CSV file begin: bytes in, a short table of offsets and row counts out.
 
-A file is scanned once in large blocks; a line end counts where it stands outside quotes, that is after an even
-number of quote characters. Nothing is parsed, and one offset is kept for about 64 thousand rows or 8 MB.
+A file is scanned once in large blocks; a line end counts where it stands outside quotes, that is after an
+even number of quote characters. Nothing is parsed, and one offset is kept for about 64 thousand rows or 8
+MB.
 """
 
 from __future__ import annotations

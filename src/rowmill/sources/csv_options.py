@@ -38,16 +38,16 @@ class CsvOptions:
 
 
 def csv_options(given: Mapping[str, Any]) -> CsvOptions:
-    """`sep`, `delimiter`, `names`, `header`, `na_values` as pandas has them; `separator`, `has_header`, ... as Polars."""
+    """`sep`, `delimiter`, `names`, `header`, `na_values` as pandas has them; `separator`, `has_header`, ...
+    as Polars.
+    """
     left = {key: value for key, value in given.items() if key not in _MEANINGLESS}
     separator = _one(left, "sep", "delimiter", "separator")
     names = left.pop("names", None)
     renamed = left.pop("new_columns", None)
     header = left.pop("header", "infer")
     if header not in ("infer", None, 0, True, False):
-        raise ArgumentError(
-            f"header is {header!r}; wanted None (no names in the file) or 0 (names in the first line)"
-        )
+        raise ArgumentError(f"header is {header!r}; wanted None (no names in the file) or 0 (names in the first line)")
     # As pandas: where names are given and nothing is said of a header, the file has none.
     has_header = names is None if header == "infer" else header is not None and header is not False
     has_header = bool(left.pop("has_header", has_header))
@@ -65,9 +65,7 @@ def csv_options(given: Mapping[str, Any]) -> CsvOptions:
             "has_header",
             "null_values",
         ]
-        raise ArgumentError(
-            f"unknown argument {name!r} for CSV files; wanted one of {known}{closest(name, known)}"
-        )
+        raise ArgumentError(f"unknown argument {name!r} for CSV files; wanted one of {known}{closest(name, known)}")
     if separator is not None and len(separator) != 1:
         raise ArgumentError(f"separator is {separator!r}; wanted one character such as ',' or '\\t'")
     chosen = names if names is not None else renamed

@@ -1,7 +1,8 @@
 """Do the files of one dataset agree? Their column types in, one set of types out, or an error that names the culprit.
 
-Order of columns, nullability, dictionary encoding and the width of offsets are storage and may differ. Numbers may
-differ where one type holds every value of the other exactly. Anything else is refused when the dataset is opened.
+Order of columns, nullability, dictionary encoding and the width of offsets are storage and may differ.
+Numbers may differ where one type holds every value of the other exactly. Anything else is refused when the
+dataset is opened.
 """
 
 from __future__ import annotations
@@ -56,9 +57,7 @@ def unify(tables: Sequence[tuple[str, Mapping[str, pl.DataType]]]) -> dict[str, 
     for name, types in tables[1:]:
         if types.keys() != first.keys():
             _refuse_names(name, types, first_name, first)
-    return {
-        column: _unify_column(column, [(name, types[column]) for name, types in tables]) for column in first
-    }
+    return {column: _unify_column(column, [(name, types[column]) for name, types in tables]) for column in first}
 
 
 def _unify_column(column: str, found: Sequence[tuple[str, pl.DataType]]) -> pl.DataType:

@@ -1,7 +1,7 @@
 """Tables that are in memory already, as a source: pandas, Polars, Arrow, dicts of arrays, Arrow streams.
 
-One unit, cut into fragments of about 128 thousand rows or into `npartitions`. A lazy Polars query is run once, when
-its rows are first needed, into a temporary Parquet file that goes away with the source.
+One unit, cut into fragments of about 128 thousand rows or into `npartitions`. A lazy Polars query is run
+once, when its rows are first needed, into a temporary Parquet file that goes away with the source.
 """
 
 from __future__ import annotations
@@ -136,9 +136,7 @@ def _from_arrays(arrays: Mapping[str, Any]) -> pl.DataFrame:
     columns = {str(name): _series(str(name), values) for name, values in arrays.items()}
     sizes = {name: len(series) for name, series in columns.items()}
     if len(set(sizes.values())) > 1:
-        raise ArgumentError(
-            f"columns of different lengths: {sizes}; wanted one length; cut or fill the short ones"
-        )
+        raise ArgumentError(f"columns of different lengths: {sizes}; wanted one length; cut or fill the short ones")
     return pl.DataFrame(columns)
 
 

@@ -1,6 +1,7 @@
 """The columns that `key=value` folders add to a table: one value a file, typed by looking at all of them.
 
-The file sources put stored and folder columns together with `with_hive`, after `check_columns` has let the names pass.
+The file sources put stored and folder columns together with `with_hive`, after `check_columns` has let the
+names pass.
 """
 
 from __future__ import annotations
@@ -33,9 +34,7 @@ def hive_columns(hive: Sequence[Mapping[str, str | None]], stored: Container[str
     return columns
 
 
-def with_hive(
-    frame: pl.DataFrame, hive: Mapping[str, pl.Series], unit: int, columns: Sequence[str]
-) -> pl.DataFrame:
+def with_hive(frame: pl.DataFrame, hive: Mapping[str, pl.Series], unit: int, columns: Sequence[str]) -> pl.DataFrame:
     """The stored columns of a file together with the values of its folders, in the order asked for."""
     added = [pl.lit(hive[c][unit], dtype=hive[c].dtype).alias(c) for c in columns if c in hive]
     return frame.with_columns(added).select(columns) if added else frame

@@ -1,6 +1,7 @@
 """Arrow IPC files (Feather version 2) as a source: units are files, natural fragments are record batches.
 
-Row counts come from the headers of the batches. Local files are read by Polars, files on an object store by PyArrow.
+Row counts come from the headers of the batches. Local files are read by Polars, files on an object store
+by PyArrow.
 """
 
 from __future__ import annotations
@@ -57,9 +58,7 @@ class IpcSource:
                 reader = pa.ipc.open_file(
                     file, options=pa.ipc.IpcReadOptions(included_fields=[0] if len(schema) else None)
                 )
-                return [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)], arrow_types(
-                    schema
-                )
+                return [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)], arrow_types(schema)
         except (OSError, pa.ArrowException) as error:
             raise _broken(name, error) from error
 
@@ -76,9 +75,7 @@ class IpcSource:
         stored = [c for c in columns if c in self._stored]
         try:
             frame = (
-                conform(self._decode(fragment, stored), self._stored)
-                if stored
-                else pl.DataFrame(height=fragment.rows)
+                conform(self._decode(fragment, stored), self._stored) if stored else pl.DataFrame(height=fragment.rows)
             )
         except (OSError, pa.ArrowException, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             raise _broken(self.describe(fragment), error) from error

@@ -41,9 +41,7 @@ def open_source(
     from rowmill.sources.recast import RecastSource
 
     if engine is not None and engine not in _ENGINES:
-        raise ArgumentError(
-            f"unknown engine {engine!r}; wanted 'parquet', 'csv' or 'ipc'; leave it out to go by names"
-        )
+        raise ArgumentError(f"unknown engine {engine!r}; wanted 'parquet', 'csv' or 'ipc'; leave it out to go by names")
     source: Source
     if hasattr(given, "fragments") and hasattr(given, "read"):
         source = given
@@ -51,8 +49,8 @@ def open_source(
         frame = frame_source(given, npartitions)
         if frame is None:
             raise DtypeError(
-                f"cannot make a dataset of {type(given).__name__}; wanted a path, list of paths, pandas, Polars or Arrow "
-                f"frame, or a dict of arrays; convert it to one of these"
+                f"cannot make a dataset of {type(given).__name__}; wanted a path, list of paths, pandas, Polars or "
+                f"Arrow frame, or a dict of arrays; convert it to one of these"
             )
         source = frame
     else:

@@ -1,7 +1,7 @@
 """Parquet files as a source: units are files, natural fragments are row groups.
 
-Local files are decoded by Polars, which reads only the pages a slice needs. Files on an object store are read by
-PyArrow through its own file system. Any number of threads may call `read`.
+Local files are decoded by Polars, which reads only the pages a slice needs. Files on an object store are
+read by PyArrow through its own file system. Any number of threads may call `read`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ class ParquetSource:
         footers = read_footers(files.paths, files.filesystem)
         first_with = {place: footers.schema_of_file.index(place) for place in set(footers.schema_of_file)}
         distinct = [
-            (files.name(i), footers.schemas[place])
-            for place, i in sorted(first_with.items(), key=lambda p: p[1])
+            (files.name(i), footers.schemas[place]) for place, i in sorted(first_with.items(), key=lambda p: p[1])
         ]
         self._stored = unify(distinct)
         self._hive = hive_columns(files.hive, self._stored)
@@ -92,9 +91,7 @@ class ParquetSource:
     def describe(self, fragment: Fragment) -> str:
         starts = self._starts[fragment.unit]
         group = bisect_right(starts, fragment.start) - 1
-        return (
-            f"{self.files.name(fragment.unit)}, row group {group} (rows {fragment.start} to {fragment.stop})"
-        )
+        return f"{self.files.name(fragment.unit)}, row group {group} (rows {fragment.start} to {fragment.stop})"
 
     def row_bytes(self, columns: Sequence[str]) -> float:
         return self._widths.of(columns, self)

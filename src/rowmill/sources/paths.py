@@ -1,7 +1,8 @@
 """Names in, files out: a path, list, glob pattern, directory or URL becomes a natural-sorted list of files.
 
-Directories are searched to any depth, `key=value` folders on the way become hive columns, and names that start with
-`_` or `.` (side files, unfinished writes) are passed over. Called once, when a dataset is opened.
+Directories are searched to any depth, `key=value` folders on the way become hive columns, and names that
+start with `_` or `.` (side files, unfinished writes) are passed over. Called once, when a dataset is
+opened.
 """
 
 # Paths stay strings: a Path object for each of 10,000 files would cost more than finding them.
@@ -35,7 +36,9 @@ _MAGIC = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True)
 class Files:
-    """Files of one kind, in order. `filesystem` is None on the local disk; `hive` holds a mapping per file, or nothing."""
+    """Files of one kind, in order. `filesystem` is None on the local disk; `hive` holds a mapping per file,
+    or nothing.
+    """
 
     paths: tuple[str, ...]
     engine: str
@@ -58,26 +61,18 @@ def natural_key(text: str) -> list[Any]:
     return [int(p) if p.isdigit() else p for p in re.split(r"([0-9]+)", text)]
 
 
-def find_files(
-    given: Any, engine: str | None = None, storage_options: Mapping[str, Any] | None = None
-) -> Files:
+def find_files(given: Any, engine: str | None = None, storage_options: Mapping[str, Any] | None = None) -> Files:
     """All files named by `given` (one path, pattern, directory or URL, or a list of them)."""
     names = [given] if isinstance(given, str | os.PathLike) else list(given)
     if not names:
-        raise NoFilesError(
-            "found an empty list of paths; wanted at least one file; check the glob that built the list"
-        )
+        raise NoFilesError("found an empty list of paths; wanted at least one file; check the glob that built the list")
     bad = [n for n in names if not isinstance(n, str | os.PathLike)]
     if bad:
-        raise ArgumentError(
-            f"found {type(bad[0]).__name__} in a list of paths; wanted str or Path; pass paths only"
-        )
+        raise ArgumentError(f"found {type(bad[0]).__name__} in a list of paths; wanted str or Path; pass paths only")
     texts = [os.fspath(n) for n in names]
     schemes = {match[1] if (match := _URL.match(t)) else "file" for t in texts}
     if len(schemes) > 1:
-        raise ArgumentError(
-            f"paths on several file systems: {sorted(schemes)}; wanted one; open them as two datasets"
-        )
+        raise ArgumentError(f"paths on several file systems: {sorted(schemes)}; wanted one; open them as two datasets")
     if schemes == {"file"}:
         found = [pair for text in texts for pair in _local(text.removeprefix("file://"), engine)]
         system = None
@@ -91,9 +86,7 @@ def find_files(
     keys = {tuple(h) for h in hive}
     if len(keys) > 1:
         a, b = sorted(keys, key=len)[:2]
-        raise ArgumentError(
-            f"files under key=value folders with keys {list(a)} and {list(b)}; wanted the same keys"
-        )
+        raise ArgumentError(f"files under key=value folders with keys {list(a)} and {list(b)}; wanted the same keys")
     roots = {os.path.dirname(os.path.abspath(p)) for p, _ in found} if system is None else set()
     root = next((r for _, r in found if r is not None), None) or (roots.pop() if len(roots) == 1 else None)
     return Files(tuple(p for p, _ in found), kind, system, hive if keys != {()} else (), root)
@@ -106,14 +99,10 @@ def _local(text: str, engine: str | None) -> list[tuple[str, str | None]]:
         return [(path, text) for path in choose(walk(text), engine, text)]
     if os.path.exists(text):
         if not os.access(text, os.R_OK):
-            raise DataFileError(
-                f"cannot read {text}: permission denied; wanted a readable file; check its mode"
-            )
+            raise DataFileError(f"cannot read {text}: permission denied; wanted a readable file; check its mode")
         return [(text, None)]
     if not _MAGIC.search(text):
-        raise NoFilesError(
-            f"no such file or directory: {text}; wanted Parquet, CSV or Arrow files; check the path"
-        )
+        raise NoFilesError(f"no such file or directory: {text}; wanted Parquet, CSV or Arrow files; check the path")
     root = fixed_prefix(text)
     hits = [h for h in glob.glob(text, recursive=True) if not hidden(os.path.relpath(h, root or "."))]
     files = [h for h in hits if os.path.isfile(h)]
@@ -159,20 +148,14 @@ def fixed_prefix(pattern: str) -> str:
 def choose(files: Sequence[str], engine: str | None, where: str) -> list[str]:
     """The data files among all files found below a folder or by a pattern: those with the engine's endings."""
     if engine is None:
-        found = sorted(
-            {kind for kind, ends in ENGINES.items() if any(f.lower().endswith(ends) for f in files)}
-        )
+        found = sorted({kind for kind, ends in ENGINES.items() if any(f.lower().endswith(ends) for f in files)})
         if len(found) > 1:
-            raise ArgumentError(
-                f"{where} holds {' and '.join(found)} files; wanted one kind; pass engine={found[0]!r}"
-            )
+            raise ArgumentError(f"{where} holds {' and '.join(found)} files; wanted one kind; pass engine={found[0]!r}")
         engine = found[0] if found else None
     picked = [f for f in files if f.lower().endswith(ENGINES[engine])] if engine in ENGINES else []
     picked = picked or list(files)
     if not picked:
-        raise NoFilesError(
-            f"no data files in {where}; wanted .parquet, .csv or .arrow files; check the folder"
-        )
+        raise NoFilesError(f"no data files in {where}; wanted .parquet, .csv or .arrow files; check the folder")
     return picked
 
 
@@ -185,9 +168,7 @@ def _kind(files: Iterable[str]) -> str:
             f"pass engine='parquet', 'csv' or 'ipc'"
         )
     if len(kinds) > 1:
-        raise ArgumentError(
-            f"files of several formats: {sorted(kinds)}; wanted one; open them as several datasets"
-        )
+        raise ArgumentError(f"files of several formats: {sorted(kinds)}; wanted one; open them as several datasets")
     return kinds.pop()
 
 

@@ -20,9 +20,7 @@ class RecastSource:
         known = source.schema
         for name in dtypes:
             if name not in known:
-                raise ColumnError(
-                    f"dtypes names {name!r}, which is no column{closest(name, known.column_names)}"
-                )
+                raise ColumnError(f"dtypes names {name!r}, which is no column{closest(name, known.column_names)}")
         self._source = source
         self.files = getattr(source, "files", None)
         self._casts = {name: cast_expr(name, dtype) for name, dtype in dtypes.items()}
@@ -45,7 +43,8 @@ class RecastSource:
         except pl.exceptions.PolarsError as error:
             reason = str(error).splitlines()[0]
             raise DataFileError(
-                f"a value in {self.describe(fragment)} does not fit: {reason}; wanted what dtypes= says; pass a wider type"
+                f"a value in {self.describe(fragment)} does not fit: {reason}; wanted what dtypes= "
+                f"says; pass a wider type"
             ) from error
 
     def describe(self, fragment: Fragment) -> str:
@@ -70,13 +69,12 @@ def is_hex(dtype: Any) -> bool:
 def cast_expr(name: str, dtype: Any) -> pl.Expr:
     """The expression that turns a column into that type. Hexadecimal digits above the type's range wrap around.
 
-    Eight digits in "hex32" and sixteen in "hex" fill the integer bit by bit, so the top half comes out negative.
+    Eight digits in "hex32" and sixteen in "hex" fill the integer bit by bit, so the top half comes out
+    negative.
     """
     if not is_hex(dtype):
         return pl.col(name).cast(target(dtype))
     text = pl.col(name).cast(pl.String).str.strip_prefix("0x")
     if "32" in dtype:
-        return (
-            text.str.to_integer(base=16, dtype=pl.Int64).cast(pl.UInt32).reinterpret(signed=True).alias(name)
-        )
+        return text.str.to_integer(base=16, dtype=pl.Int64).cast(pl.UInt32).reinterpret(signed=True).alias(name)
     return text.str.to_integer(base=16, dtype=pl.UInt64).reinterpret(signed=True).alias(name)

@@ -1,7 +1,7 @@
 """Object stores: URLs and `storage_options` in, file names and a PyArrow file system out.
 
-Both common spellings of the options are understood: fsspec's (`key`, `secret`, `client_kwargs`) and the object-store
-one that Polars takes (`aws_access_key_id`, `aws_endpoint_url`, ...).
+Both common spellings of the options are understood: fsspec's (`key`, `secret`, `client_kwargs`) and the
+object-store one that Polars takes (`aws_access_key_id`, `aws_endpoint_url`, ...).
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def file_system(url: str, options: Mapping[str, Any]) -> fs.FileSystem:
         return fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem(scheme, **options)))
     except (ImportError, ValueError) as error:
         raise ArgumentError(
-            f"cannot open {url}: no file system for {scheme!r} ({error}); wanted s3://, gs://, file:// or one that fsspec "
-            f"knows; install the fsspec package for it"
+            f"cannot open {url}: no file system for {scheme!r} ({error}); wanted s3://, gs://, file:// or one that "
+            f"fsspec knows; install the fsspec package for it"
         ) from error
 
 
@@ -76,9 +76,7 @@ def s3_file_system(options: Mapping[str, Any]) -> fs.S3FileSystem:
         return next((v for v in values if v is not None), None)
 
     endpoint = take("endpoint_url", "aws_endpoint_url", "aws_endpoint", "endpoint", "endpoint_override")
-    allow_http = (
-        str(take("aws_allow_http", "allow_http") or "").lower() == "true" or left.get("use_ssl") is False
-    )
+    allow_http = str(take("aws_allow_http", "allow_http") or "").lower() == "true" or left.get("use_ssl") is False
     given: dict[str, Any] = {
         "access_key": take("key", "aws_access_key_id", "access_key_id", "access_key"),
         "secret_key": take("secret", "aws_secret_access_key", "secret_access_key", "secret_key"),
@@ -93,17 +91,13 @@ def s3_file_system(options: Mapping[str, Any]) -> fs.S3FileSystem:
             f"aws_access_key_id, aws_secret_access_key, aws_endpoint_url, aws_region; remove it"
         )
     if endpoint:
-        parts = urlsplit(
-            endpoint if "://" in endpoint else f"{'http' if allow_http else 'https'}://{endpoint}"
-        )
+        parts = urlsplit(endpoint if "://" in endpoint else f"{'http' if allow_http else 'https'}://{endpoint}")
         given |= {"endpoint_override": parts.netloc, "scheme": parts.scheme}
         given["region"] = given["region"] or "us-east-1"
     try:
         return fs.S3FileSystem(anonymous=anonymous, **{k: v for k, v in given.items() if v is not None})
     except (ValueError, OSError) as error:
-        raise ArgumentError(
-            f"storage_options do not make an S3 file system: {error}; check key and secret"
-        ) from error
+        raise ArgumentError(f"storage_options do not make an S3 file system: {error}; check key and secret") from error
 
 
 def path_in(url: str, system: fs.FileSystem) -> str:

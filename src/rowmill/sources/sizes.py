@@ -27,9 +27,7 @@ def parse_bytes(size: int | float | str, what: str) -> int:
         if match and match[2] in _UNITS and match[1].count(".") <= 1:
             size = float(match[1]) * _UNITS[match[2]]
     if isinstance(size, str) or not size >= 1:
-        raise ArgumentError(
-            f"{what} is {size!r}; wanted a number of bytes such as 128_000_000, '128MB' or '1GiB'"
-        )
+        raise ArgumentError(f"{what} is {size!r}; wanted a number of bytes such as 128_000_000, '128MB' or '1GiB'")
     return int(size)
 
 

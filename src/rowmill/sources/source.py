@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 import polars as pl
@@ -72,5 +73,5 @@ def fit_fragments(fragments: Iterable[Fragment], max_rows: int) -> list[Fragment
             continue
         slices = max(1, -(-fragment.rows // max_rows))
         edges = [fragment.rows * i // slices for i in range(slices + 1)]
-        fitted.extend(fragment.slice(a, b - a) for a, b in zip(edges, edges[1:], strict=False))
+        fitted.extend(fragment.slice(a, b - a) for a, b in pairwise(edges))
     return fitted

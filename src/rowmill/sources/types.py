@@ -1,7 +1,9 @@
 """One type system: Arrow and Polars types in, the short dtype names of `rowmill.schema` out, and back.
 
-Every source describes its columns through `column_schema`; a dtype given by a user (`dtypes=`) comes back through
-`polars_type`. Dictionary encoding is storage, not meaning: a column is described by the type of its values.
+Every source describes its columns through `column_schema`; a dtype given by a user (`dtypes=`) comes back
+through
+`polars_type`. Dictionary encoding is storage, not meaning: a column is described by the type of its
+values.
 """
 
 from __future__ import annotations
@@ -65,11 +67,7 @@ def type_name(dtype: pl.DataType) -> str:
     if isinstance(dtype, pl.Categorical | pl.Enum):
         return "string"
     if isinstance(dtype, pl.Datetime):
-        return (
-            f"datetime[{dtype.time_unit}, {dtype.time_zone}]"
-            if dtype.time_zone
-            else f"datetime[{dtype.time_unit}]"
-        )
+        return f"datetime[{dtype.time_unit}, {dtype.time_zone}]" if dtype.time_zone else f"datetime[{dtype.time_unit}]"
     if isinstance(dtype, pl.Duration):
         return f"duration[{dtype.time_unit}]"
     if isinstance(dtype, pl.Decimal):
@@ -109,12 +107,8 @@ def polars_type(dtype: Any) -> pl.DataType:
     if isinstance(dtype, type) and issubclass(dtype, pl.DataType):
         return dtype()
     name = dtype_name(dtype).strip()
-    name = {"category": "string", "datetime64[ns]": "datetime[ns]", "datetime64[us]": "datetime[us]"}.get(
-        name, name
-    )
-    if (
-        name in _SIMPLE or name.lower() in _SIMPLE
-    ):  # pandas spells its nullable integers with a capital letter
+    name = {"category": "string", "datetime64[ns]": "datetime[ns]", "datetime64[us]": "datetime[us]"}.get(name, name)
+    if name in _SIMPLE or name.lower() in _SIMPLE:  # pandas spells its nullable integers with a capital letter
         return _SIMPLE.get(name) or _SIMPLE[name.lower()]
     if match := re.fullmatch(r"datetime\[(ns|us|ms)(?:, *(.+))?\]", name):
         return pl.Datetime(match[1], match[2])  # type: ignore[arg-type]
@@ -124,9 +118,7 @@ def polars_type(dtype: Any) -> pl.DataType:
         return pl.Decimal(int(match[1]), int(match[2]))
     if match := re.fullmatch(r"list\[(.+)\]", name):
         return pl.List(polars_type(match[1]))
-    raise ArgumentError(
-        f"unknown dtype {dtype!r}; wanted a name such as 'int32', 'float64', 'string', 'list[int64]'"
-    )
+    raise ArgumentError(f"unknown dtype {dtype!r}; wanted a name such as 'int32', 'float64', 'string', 'list[int64]'")
 
 
 def arrow_types(schema: pa.Schema) -> dict[str, pl.DataType]:

@@ -36,9 +36,7 @@ class Widths:
 
 def _looked_at(columns: Sequence[str], source: Source) -> dict[str, float]:
     fragments = source.fragments
-    places = (
-        sorted({i * (len(fragments) - 1) // max(1, _PLACES - 1) for i in range(_PLACES)}) if fragments else []
-    )
+    places = sorted({i * (len(fragments) - 1) // max(1, _PLACES - 1) for i in range(_PLACES)}) if fragments else []
     try:
         samples = [fragments[i].slice(0, min(_ROWS, fragments[i].rows)) for i in places]
         frame = pl.concat([source.read(sample, columns) for sample in samples])
