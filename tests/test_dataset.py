@@ -125,6 +125,13 @@ def test_schema_and_tags(folder):
     assert described.infer_schema() == dataset.schema
 
 
+def test_a_damaged_schema_file_is_named(folder):
+    (folder / ".rowmill").mkdir()
+    (folder / ".rowmill/schema.json").write_text("{")
+    with pytest.raises(DataFileError, match=r"schema\.json"):
+        Dataset(folder)
+
+
 def test_a_schema_that_is_none(folder):
     for bad in ({"a": "int64"}, ["a"], "a"):
         with pytest.raises(TypeError, match=r"wanted rowmill\.Schema"):
@@ -158,6 +165,9 @@ def test_hex_of_a_frame():
     )
     assert dataset.to_polars().rows() == [(255, 16), (None, -1), (0x68FD1E64, None)]
     assert [c.dtype for c in dataset.schema] == ["int64", "int32"]
+    long = Dataset({"h": ["ffffffffffffffff", "8000000000000000"]}, dtypes={"h": "hex"}).to_polars()["h"]
+    assert long.dtype == pl.Int64
+    assert long.to_list() == [-1, -(2**63)]
 
 
 def test_merging_schemas_does_not_touch_an_empty_dataset():

@@ -99,6 +99,16 @@ def test_preserve_files(tmp_path):
         assert got.equals(pl.read_parquet(tmp_path / f"in_{i}.parquet").cast({"k": pl.Int32}))
 
 
+def test_preserve_files_after_other_steps(tmp_path):
+    for i in range(2):
+        FRAME[i * 500 : (i + 1) * 500].write_parquet(tmp_path / f"in_{i}.parquet")
+    dataset = Dataset([tmp_path / "in_0.parquet", tmp_path / "in_1.parquet"])
+    dataset.with_tags({"k": "x"}).to_parquet(tmp_path / "out", preserve_files=True)
+    assert names(tmp_path / "out") == ["in_0.parquet", "in_1.parquet"]
+    with pytest.raises(ArgumentError, match="preserve_files"):  # the rows are no longer those of the files
+        dataset.repartition(3).to_parquet(tmp_path / "no", preserve_files=True)
+
+
 def test_preserve_files_with_equal_names(tmp_path):
     for day in ("mon", "tue"):
         (tmp_path / "in" / day).mkdir(parents=True)

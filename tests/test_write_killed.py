@@ -1,8 +1,10 @@
 """A writer killed at any moment leaves the earlier result or the new one, whole, and never a mixture."""
 
+import os
 import random
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -10,7 +12,8 @@ import polars as pl
 import pytest
 
 from rowmill import Dataset
-from rowmill.errors import NoFilesError
+from rowmill.errors import ArgumentError, NoFilesError
+from rowmill.staging import staged_folder
 
 WRITER = """
 import sys
@@ -84,6 +87,38 @@ def test_killed_before_the_first_result(tmp_path):
     assert nothing >= 1  # at least one was killed in the middle
 
 
+def test_replacing_never_leaves_a_gap(tmp_path):
+    """A reader that looks all the time always finds a whole folder under the name."""
+    out = tmp_path / "out"
+    dataset = Dataset({"a": np.arange(10)})
+    dataset.to_parquet(out)
+    done = threading.Event()
+    missed = []
+
+    def look():
+        while not done.is_set():
+            if not os.access(out / "part_0.parquet", os.R_OK):
+                missed.append(1)
+
+    looker = threading.Thread(target=look)
+    looker.start()
+    try:
+        for _ in range(60):
+            dataset.to_parquet(out)
+    finally:
+        done.set()
+        looker.join()
+    assert not missed
+
+
+def test_a_stranger_who_comes_while_we_write_is_kept(tmp_path):
+    with pytest.raises(ArgumentError, match="stranger"), staged_folder(tmp_path / "out") as folder:
+        (folder / "part_0.parquet").write_bytes(b"x")
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out/stranger").write_text("keep")
+    assert [p.name for p in tmp_path.rglob("*")] == ["out", "stranger"]
+
+
 def test_an_unfinished_write_is_invisible(tmp_path):
     part = tmp_path / ".out.0123456789ab.rowmill-part"
     part.mkdir()
@@ -93,8 +128,6 @@ def test_an_unfinished_write_is_invisible(tmp_path):
 
 
 def test_a_live_writer_is_not_swept_away(tmp_path):
-    from rowmill.staging import staged_folder
-
     with staged_folder(tmp_path / "out") as folder:
         (folder / "part_0.parquet").write_bytes(b"being written")
         Dataset({"a": [1]}).to_parquet(tmp_path / "out")

@@ -18,6 +18,7 @@ from rowmill.errors import ArgumentError
 from rowmill.layout import Shuffle, file_per_partition, named_files, parse_shuffle, preserved_files
 from rowmill.schema import Schema
 from rowmill.side_files import tagged, write_metadata
+from rowmill.sources.paths import Files
 from rowmill.sources.recast import RecastSource
 from rowmill.sources.sizes import parse_bytes
 from rowmill.sources.source import Fragment, Source
@@ -63,8 +64,7 @@ def to_parquet(
     tags = tagged(dataset.schema, options.cats, options.conts, options.labels)
     schema = Schema(tags[c.name].with_dtype(c.dtype, c.is_list) for c in source.schema)
     if preserve_files:
-        files = getattr(dataset.source, "files", None) or getattr(dataset.base_dataset.source, "files", None)
-        plan = preserved_files(dataset.fragments, files, suffix)
+        plan = preserved_files(dataset.fragments, _input_files(dataset), suffix)
         if how is not None:
             generator = np.random.Generator(np.random.Philox(seed))
             plan = [(name, _permuted(fragments, generator)) for name, fragments in plan]
@@ -87,6 +87,15 @@ def to_parquet(
     else:
         plan = file_per_partition(fragments, suffix)
     return write_files(source, plan, target, schema, options, how, seed)
+
+
+def _input_files(dataset: Dataset) -> Files | None:
+    """The files whose rows these are: the dataset's own, or its base's where the rows still lie as they did there."""
+    files: Files | None = getattr(dataset.source, "files", None)
+    base = dataset.base_dataset.source
+    if files is None and list(base.fragments) == list(dataset.source.fragments):
+        files = getattr(base, "files", None)
+    return files
 
 
 def _permuted(fragments: Sequence[Fragment], generator: np.random.Generator) -> list[Fragment]:

@@ -7,6 +7,7 @@ and the use of columns), `.rowmill/schema.json` (the schema with its tags).
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,7 +50,9 @@ def write_metadata(path: Path, footers: Sequence[tuple[str, Any]]) -> None:
         else:
             merged.append_row_groups(footer)
     if merged is not None:
-        merged.write_metadata_file(str(path))
+        part = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+        merged.write_metadata_file(str(part))
+        part.rename(path)
 
 
 def tagged(schema: Schema, cats: Sequence[str], conts: Sequence[str], labels: Sequence[str]) -> Schema:

@@ -113,6 +113,13 @@ def test_order_of_columns_and_nullability(tmp_path):
     assert Dataset(tmp_path).to_polars().rows() == [(1, 2), (10, 20)]
 
 
+def test_files_that_store_no_arrow_schema(tmp_path):
+    for i, values in enumerate((pa.array([1, 2], pa.int64()), pa.array(["x", "y"]))):
+        pq.write_table(pa.table({"a": values}), tmp_path / f"{i}.parquet", store_schema=False)
+    with pytest.raises(SchemaDriftError, match=r"'a' is string in .*1\.parquet"):
+        Dataset(tmp_path)
+
+
 def test_zero_row_files_take_part_in_the_check(tmp_path):
     write(tmp_path, [pa.table({"a": [1]}), pa.table({"a": pa.array([], pa.string())})])
     with pytest.raises(SchemaDriftError, match=r"1\.parquet"):

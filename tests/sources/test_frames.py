@@ -4,6 +4,8 @@ import gc
 import subprocess
 import sys
 import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -136,6 +138,21 @@ def test_a_lazy_query_runs_once_and_leaves_nothing(tmp_path, monkeypatch):
     del dataset
     gc.collect()
     assert not list(tmp_path.iterdir())
+
+
+def test_a_lazy_query_runs_once_for_many_threads():
+    runs = []
+
+    def slow(frame):
+        runs.append(1)
+        time.sleep(0.2)
+        return frame
+
+    dataset = Dataset(pl.LazyFrame({"a": range(100)}).map_batches(slow))
+    with ThreadPoolExecutor(8) as pool:
+        counts = list(pool.map(lambda _: dataset.num_rows, range(8)))
+    assert counts == [100] * 8
+    assert len(runs) == 1
 
 
 def test_a_lazy_query_is_removed_at_exit(tmp_path):

@@ -91,7 +91,7 @@ class _Part:
                 misfits = _scatter_wide(group.columns, group.strides, group.slots, *to)
             if misfits:
                 raise DtypeError(
-                    f"{misfits} values do not fit {group.target.dtype}, the dtype asked for; "
+                    f"a value does not fit {group.target.dtype}, the dtype asked for; "
                     f"ask for a larger one (index_dtype='int64'), or encode the column"
                 )
 
@@ -144,7 +144,7 @@ def _scatter(
     source_like: Any,
     target_like: Any,
 ) -> int:
-    """Write a tile of rows, four columns at a time. Returns how many values a cast to a smaller integer has changed."""
+    """Write a tile of rows, four columns at a time. Returns 0, or not if a cast has changed an integer."""
     source_size, target_size = np.uint64(source_like.itemsize), np.uint64(target_like.itemsize)
     rows, start, misfits = np.uint64(places.size), np.uint64(0), 0
     width, one, four = np.uint64(columns.size), np.uint64(1), np.uint64(4)
@@ -163,16 +163,16 @@ def _scatter(
             slot_c, slot_d = slots[c] * target_size, slots[d] * target_size
             for i in range(count):
                 row = addresses[i]
-                misfits += _move(_at(row + slot_a, target_like), source_a[i], target_like)
-                misfits += _move(_at(row + slot_b, target_like), source_b[i], target_like)
-                misfits += _move(_at(row + slot_c, target_like), source_c[i], target_like)
-                misfits += _move(_at(row + slot_d, target_like), source_d[i], target_like)
+                misfits |= _move(_at(row + slot_a, target_like), source_a[i], target_like)
+                misfits |= _move(_at(row + slot_b, target_like), source_b[i], target_like)
+                misfits |= _move(_at(row + slot_c, target_like), source_c[i], target_like)
+                misfits |= _move(_at(row + slot_d, target_like), source_d[i], target_like)
             column += four
         while column < width:
             source = _at(columns[column] + offset, source_like)
             slot = slots[column] * target_size
             for i in range(count):
-                misfits += _move(_at(addresses[i] + slot, target_like), source[i], target_like)
+                misfits |= _move(_at(addresses[i] + slot, target_like), source[i], target_like)
             column += one
         start += count
     return misfits
@@ -202,7 +202,7 @@ def _scatter_wide(
             stride, slot = strides[column], slots[column] * target_size
             source = _at(columns[column] + (np.uint64(first) + start) * stride * source_size, source_like)
             for i in range(count):
-                misfits += _move(_at(addresses[i] + slot, target_like), source[i * stride], target_like)
+                misfits |= _move(_at(addresses[i] + slot, target_like), source[i * stride], target_like)
         start += count
     return misfits
 
@@ -217,29 +217,30 @@ def _locate(addresses: Any, places: Any, start: Any, count: Any, targets: Any, b
 
 
 def _move(pointer: Any, value: Any, like: Any) -> int:
-    """Write a value; 1 if it is an integer that came out another."""
+    """Write a value; not 0 if it is an integer that came out another."""
     raise NotImplementedError  # compiled only
 
 
 @overload(_move)
 def _compile_move(pointer: Any, value: Any, like: Any) -> Any:
-    if value == like.dtype:
+    integers = isinstance(value, types.Integer) and isinstance(like.dtype, types.Integer)
+    if not integers or value == like.dtype:
 
-        def same(pointer: Any, value: Any, like: Any) -> int:
+        def unchecked(pointer: Any, value: Any, like: Any) -> int:
             pointer[0] = value
             return 0
 
-        return same
-    if isinstance(value, types.Integer) and isinstance(like.dtype, types.Integer):
+        return unchecked
+    if value.signed == like.dtype.signed:
 
-        def checked(pointer: Any, value: Any, like: Any) -> int:
+        def narrowed(pointer: Any, value: Any, like: Any) -> int:
             pointer[0] = value
-            return int(pointer[0] != value or (pointer[0] < 0) != (value < 0))
+            return np.int64(pointer[0]) ^ np.int64(value)
 
-        return checked
+        return narrowed
 
-    def cast(pointer: Any, value: Any, like: Any) -> int:
+    def resigned(pointer: Any, value: Any, like: Any) -> int:
         pointer[0] = value
-        return 0
+        return (np.int64(pointer[0]) ^ np.int64(value)) | np.int64(pointer[0] < 0) | np.int64(value < 0)
 
-    return cast
+    return resigned

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rowmill.errors import ArgumentError, DtypeError
+from rowmill.errors import ArgumentError, DataFileError, DtypeError
 from rowmill.schema import Schema
 from rowmill.sources.frames import frame_source
 from rowmill.sources.parquet import ParquetSource
@@ -77,5 +77,8 @@ def stored_schema(source: Source) -> Schema | None:
     folder = None if files is None else folder_of(files)
     for place in [] if folder is None else [folder, folder.parent]:
         if (place / _SCHEMA_FILE).is_file():
-            return Schema.from_json((place / _SCHEMA_FILE).read_text())
+            try:
+                return Schema.from_json((place / _SCHEMA_FILE).read_text())
+            except (OSError, ValueError) as error:
+                raise DataFileError(f"cannot use {place / _SCHEMA_FILE}: {error}; remove or repair it") from error
     return None
