@@ -1,5 +1,6 @@
 """What many tests share: small real Parquet folders, and a watch for threads left behind."""
 
+import itertools
 import threading
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def write_files(folder: Path, frame: pl.DataFrame, files: int = 3, row_group: in
     folder.mkdir(parents=True, exist_ok=True)
     edges = [frame.height * i // files for i in range(files + 1)]
     paths = []
-    for number, (a, b) in enumerate(zip(edges, edges[1:], strict=False)):
+    for number, (a, b) in enumerate(itertools.pairwise(edges)):
         path = folder / f"part_{number}.parquet"
         pq.write_table(frame.slice(a, b - a).to_arrow(), path, row_group_size=row_group)
         paths.append(path)

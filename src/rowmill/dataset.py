@@ -15,15 +15,15 @@ import numpy as np
 import polars as pl
 
 from rowmill.errors import ArgumentError, DtypeError
-from rowmill.export import to_parquet, validate
-from rowmill.layout import Shuffle
-from rowmill.rearrange import group_by_folder, group_by_hash, join, lazy, recut
 from rowmill.schema import Schema
+from rowmill.sinks.export import to_parquet, validate
+from rowmill.sinks.files import Shuffle
+from rowmill.sinks.parquet import WriteOptions
+from rowmill.sinks.rearrange import group_by_folder, group_by_hash, join, lazy, recut
+from rowmill.sizes import parse_bytes, total_memory
 from rowmill.sources.frames import LazySource
 from rowmill.sources.open import open_source, stored_schema
-from rowmill.sources.sizes import parse_bytes, total_memory
 from rowmill.sources.source import Fragment, Source, fit_fragments
-from rowmill.write import WriteOptions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,7 +109,7 @@ class Dataset:
         return self.num_rows
 
     def __repr__(self) -> str:
-        return f"Dataset({len(self.schema)} columns, {self.source})"
+        return f"Dataset({type(self.source).__name__}, {len(self.schema)} columns)"
 
     def with_schema(self, schema: Schema) -> Dataset:
         """The same rows, described by another schema (its tags and properties)."""

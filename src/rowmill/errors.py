@@ -46,6 +46,10 @@ class MemoryLimitError(RowmillError, ValueError):
     """The `memory` setting is too small for what has to be in memory at once."""
 
 
+class StateError(RowmillError, ValueError):
+    """A saved position that belongs to other data or other settings."""
+
+
 class ForkedError(RowmillError, RuntimeError):
     """A running feed was used in a process forked from the one that started it."""
 

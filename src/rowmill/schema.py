@@ -123,10 +123,7 @@ class Schema:
         return hash(tuple(self))
 
     def __repr__(self) -> str:
-        rows = (
-            f"  {c.name}: {'list of ' if c.is_list else ''}{c.dtype} {sorted(c.tags) or ''}".rstrip()
-            for c in self
-        )
+        rows = (f"  {c.name}: {'list of ' if c.is_list else ''}{c.dtype} {sorted(c.tags) or ''}".rstrip() for c in self)
         return "Schema(\n" + "\n".join(rows) + "\n)"
 
     def __getitem__(self, name: str | Sequence[str]) -> Any:
@@ -134,9 +131,7 @@ class Schema:
         if not isinstance(name, str):
             return Schema(self[n] for n in name)
         if name not in self._columns:
-            raise ColumnError(
-                f"no column {name!r} among {_short(self.column_names)}{closest(name, self._columns)}"
-            )
+            raise ColumnError(f"no column {name!r} among {_short(self.column_names)}{closest(name, self._columns)}")
         return self._columns[name]
 
     def select_by_tag(self, tags: str | Iterable[str]) -> Schema:
@@ -167,9 +162,7 @@ class Schema:
         try:
             return cls(ColumnSchema(**column) for column in json.loads(text)["columns"])
         except (KeyError, TypeError, json.JSONDecodeError) as error:
-            raise ArgumentError(
-                f"not a Rowmill schema ({error}); wanted what Schema.to_json() writes"
-            ) from error
+            raise ArgumentError(f"not a Rowmill schema ({error}); wanted what Schema.to_json() writes") from error
 
 
 def dtype_name(dtype: Any) -> str:

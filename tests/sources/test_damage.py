@@ -51,6 +51,13 @@ def test_a_hole_in_the_data_names_file_and_row_group(tmp_path, good):
     assert caught.value.__cause__ is not None
 
 
+def test_a_column_name_that_is_no_text(tmp_path):
+    pq.write_table(pa.table({"name": [1]}), tmp_path / "odd.parquet", store_schema=False)
+    (tmp_path / "odd.parquet").write_bytes((tmp_path / "odd.parquet").read_bytes().replace(b"name", b"n\xe5\xffe"))
+    with pytest.raises(DataFileError, match=r"odd\.parquet"):
+        Dataset(tmp_path).to_polars()
+
+
 FLIPS = """
 import sys, random
 from rowmill import Dataset

@@ -93,7 +93,7 @@ class Feed:
                 filling, complete = self._wait(number)
                 for index in range(max(0, first_batch - chunk.first_batch), complete):
                     batch = filling.batch(index)
-                    self._stats.count(batch.rows - batch.padding)
+                    self._stats.count(batch.rows, batch.padding)
                     yield batch
                     del batch  # or its block would seem to be in use
                     if os.getpid() != self._pid:

@@ -54,7 +54,6 @@ class _Part:
 
     def __init__(self, start: int, frame: pl.DataFrame, layout: Layout) -> None:
         self.start, self.rows = start, frame.height
-        self.arrays: list[Array] = []
         self.groups = [
             group for number, matrix in enumerate(layout.matrices) for group in self._groups(number, matrix, frame)
         ]
@@ -62,13 +61,14 @@ class _Part:
     def _groups(self, number: int, matrix: Matrix, frame: pl.DataFrame) -> Iterator[_Group]:
         """The columns of a matrix by the dtype they come in: usually all have the same."""
         columns: dict[np.dtype[Any], list[tuple[int, int, int]]] = {}
+        arrays: dict[np.dtype[Any], dict[str, Array]] = {}
         slot = 0
         for index, name in enumerate(matrix.columns):
             array = frame.get_column(name).to_numpy()
-            self.arrays.append(array)
             width = matrix.widths[index] if matrix.widths else 1
             address, size = array.__array_interface__["data"][0], array.dtype.itemsize
             columns.setdefault(array.dtype, []).extend((address + size * i, width, slot + i) for i in range(width))
+            arrays.setdefault(array.dtype, {})[name] = array
             slot += width
         for dtype, members in columns.items():
             addresses, strides, slots = zip(*members, strict=True)
@@ -79,6 +79,7 @@ class _Part:
                 np.array(slots, np.uint64),
                 matrix.row_bytes,
                 *_moved_as(dtype, matrix.dtype),
+                arrays[dtype],
             )
 
     def deal(self, first: int, places: NDArray[np.uint32], blocks: Sequence[Block]) -> None:
@@ -86,14 +87,11 @@ class _Part:
             targets = np.array([block.addresses[group.matrix] for block in blocks], np.uint64)
             to = (group.row_bytes, first, places, targets, blocks[0].rows, group.source, group.target)
             if group.strides is None:
-                misfits = _scatter(group.columns, group.slots, *to)
+                bits = _scatter(group.columns, group.slots, *to)
             else:
-                misfits = _scatter_wide(group.columns, group.strides, group.slots, *to)
-            if misfits:
-                raise DtypeError(
-                    f"a value does not fit {group.target.dtype}, the dtype asked for; "
-                    f"ask for a larger one (index_dtype='int64'), or encode the column"
-                )
+                bits = _scatter_wide(group.columns, group.strides, group.slots, *to)
+            if bits and not 0 <= bits <= np.iinfo(group.target.dtype).max:
+                group.check()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +105,18 @@ class _Group:
     row_bytes: int
     source: Array
     target: Array
+    arrays: dict[str, Array]  # by column; also what keeps the memory alive
+
+    def check(self) -> None:
+        """Called when a value may not fit: find the column, if there is one."""
+        limits = np.iinfo(self.target.dtype)
+        for name, array in self.arrays.items():
+            low, high = int(array.min()), int(array.max())
+            if low < limits.min or high > limits.max:
+                raise DtypeError(
+                    f"column {name!r} has values from {low} to {high}, and {self.target.dtype} was asked for; "
+                    f"ask for a larger dtype (index_dtype='int64'), or encode the column (Categorify)"
+                )
 
 
 def _contiguous(frame: pl.DataFrame) -> list[tuple[int, pl.DataFrame]]:
@@ -144,9 +154,9 @@ def _scatter(
     source_like: Any,
     target_like: Any,
 ) -> int:
-    """Write a tile of rows, four columns at a time. Returns 0, or not if a cast has changed an integer."""
+    """Write tile after tile, four columns at a time. Returns all bits that are set in values that may not fit."""
     source_size, target_size = np.uint64(source_like.itemsize), np.uint64(target_like.itemsize)
-    rows, start, misfits = np.uint64(places.size), np.uint64(0), 0
+    rows, start, bits = np.uint64(places.size), np.uint64(0), 0
     width, one, four = np.uint64(columns.size), np.uint64(1), np.uint64(4)
     addresses = np.empty(TILE_ROWS, np.uint64)
     while start < rows:
@@ -163,19 +173,19 @@ def _scatter(
             slot_c, slot_d = slots[c] * target_size, slots[d] * target_size
             for i in range(count):
                 row = addresses[i]
-                misfits |= _move(_at(row + slot_a, target_like), source_a[i], target_like)
-                misfits |= _move(_at(row + slot_b, target_like), source_b[i], target_like)
-                misfits |= _move(_at(row + slot_c, target_like), source_c[i], target_like)
-                misfits |= _move(_at(row + slot_d, target_like), source_d[i], target_like)
+                bits |= _move(_at(row + slot_a, target_like), source_a[i], target_like)
+                bits |= _move(_at(row + slot_b, target_like), source_b[i], target_like)
+                bits |= _move(_at(row + slot_c, target_like), source_c[i], target_like)
+                bits |= _move(_at(row + slot_d, target_like), source_d[i], target_like)
             column += four
         while column < width:
             source = _at(columns[column] + offset, source_like)
             slot = slots[column] * target_size
             for i in range(count):
-                misfits |= _move(_at(addresses[i] + slot, target_like), source[i], target_like)
+                bits |= _move(_at(addresses[i] + slot, target_like), source[i], target_like)
             column += one
         start += count
-    return misfits
+    return bits
 
 
 @njit(nogil=True, cache=True)
@@ -193,7 +203,7 @@ def _scatter_wide(
 ) -> int:
     """The same for columns with several values a row, which stand `stride` values apart."""
     source_size, target_size = np.uint64(source_like.itemsize), np.uint64(target_like.itemsize)
-    rows, start, misfits = np.uint64(places.size), np.uint64(0), 0
+    rows, start, bits = np.uint64(places.size), np.uint64(0), 0
     addresses = np.empty(TILE_ROWS, np.uint64)
     while start < rows:
         count = min(np.uint64(TILE_ROWS), rows - start)
@@ -202,9 +212,9 @@ def _scatter_wide(
             stride, slot = strides[column], slots[column] * target_size
             source = _at(columns[column] + (np.uint64(first) + start) * stride * source_size, source_like)
             for i in range(count):
-                misfits |= _move(_at(addresses[i] + slot, target_like), source[i * stride], target_like)
+                bits |= _move(_at(addresses[i] + slot, target_like), source[i * stride], target_like)
         start += count
-    return misfits
+    return bits
 
 
 @njit(nogil=True, cache=True)
@@ -217,30 +227,26 @@ def _locate(addresses: Any, places: Any, start: Any, count: Any, targets: Any, b
 
 
 def _move(pointer: Any, value: Any, like: Any) -> int:
-    """Write a value; not 0 if it is an integer that came out another."""
+    """Write a value; return its bits if it may not fit, else 0."""
     raise NotImplementedError  # compiled only
 
 
 @overload(_move)
 def _compile_move(pointer: Any, value: Any, like: Any) -> Any:
-    integers = isinstance(value, types.Integer) and isinstance(like.dtype, types.Integer)
-    if not integers or value == like.dtype:
+    if _may_not_fit(np.dtype(str(value)), np.dtype(str(like.dtype))):
 
-        def unchecked(pointer: Any, value: Any, like: Any) -> int:
+        def doubtful(pointer: Any, value: Any, like: Any) -> int:
             pointer[0] = value
-            return 0
+            return np.int64(value)  # type: ignore[return-value]  # numba sees an int
 
-        return unchecked
-    if value.signed == like.dtype.signed:
+        return doubtful
 
-        def narrowed(pointer: Any, value: Any, like: Any) -> int:
-            pointer[0] = value
-            return np.int64(pointer[0]) ^ np.int64(value)
-
-        return narrowed
-
-    def resigned(pointer: Any, value: Any, like: Any) -> int:
+    def safe(pointer: Any, value: Any, like: Any) -> int:
         pointer[0] = value
-        return (np.int64(pointer[0]) ^ np.int64(value)) | np.int64(pointer[0] < 0) | np.int64(value < 0)
+        return 0
 
-    return resigned
+    return safe
+
+
+def _may_not_fit(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
+    return source.kind in "iu" and target.kind in "iu" and not np.can_cast(source, target)

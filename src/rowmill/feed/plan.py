@@ -7,8 +7,8 @@ no random state. Called by `stream`; `feed` only obeys it.
     fragments ──(order drawn from seed, epoch)──► one long line of rows ──► cut into equal lanes, one for each rank
     ──► cut into chunks of whole batches ──(places drawn from seed, epoch, first row of chunk)──► batches
 
-With `lanes` there are more lanes than ranks, and a rank takes several side by side: a batch has an equal part of each. The
-lanes do not depend on the number of ranks, so neither do the global batches.
+With `lanes` there are more lanes than ranks, and a rank takes several side by side: a batch has an equal part of each.
+The lanes do not depend on the number of ranks, so neither do the global batches.
 
 Chunks start small and double until they have their full size, so that the first batch needs one fragment only.
 """

@@ -12,15 +12,19 @@ class Stats:
 
     rows: int = 0
     batches: int = 0
+    padding: int = 0  # rows of the latest batch that stand for nothing
+    padding_rows: int = 0  # and of all batches
     waited: float = 0.0  # seconds the training loop waited for data
     read_seconds: float = 0.0  # seconds of reading and decoding, all threads together
     pack_seconds: float = 0.0  # seconds of packing and shuffling, all threads together
     rows_read: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def count(self, rows: int) -> None:
-        self.rows += rows
+    def count(self, rows: int, padding: int) -> None:
+        self.rows += rows - padding
         self.batches += 1
+        self.padding = padding
+        self.padding_rows += padding
 
     def wait(self, seconds: float) -> None:
         self.waited += seconds

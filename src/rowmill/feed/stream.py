@@ -5,21 +5,26 @@ Holds the one thing that changes: the number of the next epoch. Called by the lo
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Callable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol, cast
 
 import polars as pl
 
 from rowmill.errors import ArgumentError, MemoryLimitError
+from rowmill.feed import state
 from rowmill.feed.block import BLOCK_BYTES, Batch, Pool
 from rowmill.feed.feed import Feed
 from rowmill.feed.layout import Selection
-from rowmill.feed.memory import Budget, parse_bytes
+from rowmill.feed.memory import Budget
 from rowmill.feed.pack import Columns
 from rowmill.feed.plan import Last, Plan
+from rowmill.feed.state import Position
 from rowmill.feed.stats import Stats
 from rowmill.schema import Schema
+from rowmill.sizes import parse_memory
 from rowmill.sources.source import Source, fit_fragments
 
 MIN_CHUNK_ROWS = 65_536  # unshuffled rows are passed on in pieces of about this size
@@ -52,8 +57,9 @@ class Stream:
         memory: int | float | str = "1GB",
         threads: int | None = None,
         parts_per_chunk: int = 1,
-        ranks: int | None = None,
-        rank: int | None = None,
+        ranks: int = 1,
+        rank: int = 0,
+        elastic: int | None = None,
     ) -> None:
         self.source = table.source
         self.selection = selection
@@ -62,11 +68,13 @@ class Stream:
         self.seed = seed
         self.seed_fn = seed_fn
         self.last: Last = last
-        self.ranks = 1 if ranks is None else ranks
-        self.rank = 0 if rank is None else rank
-        self.epoch = 0
+        self.ranks = ranks
+        self.rank = rank
+        self.elastic = elastic
+        self.position = Position()  # of the latest iteration
+        self._next = Position()  # where the next iteration begins
         self.stats = Stats()
-        self._budget = Budget(parse_bytes(memory))
+        self._budget = Budget(parse_memory(memory))
         self._part_bytes = table.part_bytes
         self._parts_per_chunk = parts_per_chunk
         self._pool: Pool | None = None
@@ -95,17 +103,20 @@ class Stream:
                 f"batches get of memory={self._budget.total / 1e6:.1f} MB; pass memory='{-(-needed // 10**6)}MB' or a "
                 f"smaller batch_size"
             )
-        typical = max((fragment.rows for fragment in self.fragments), default=1)
+        largest = max((fragment.rows for fragment in self.fragments), default=1)
+        # Chunks of an elastic plan are those of a single rank, or they would change with the number of ranks.
+        chunk_unit = self.batch_size * (self.ranks if self.elastic else 1)
         return Plan(
             fragment_rows=tuple(fragment.rows for fragment in self.fragments),
             batch_rows=self.batch_size,
-            chunk_batches=max(1, self._chunk_rows() // self.batch_size),
-            first_batches=max(1, typical // self.batch_size),
+            chunk_batches=max(1, self._chunk_rows() // chunk_unit),
+            first_batches=max(1, largest // (2 * chunk_unit)),
             shuffle=self.shuffle,
             seed=self.seed,
             last=self.last,
             ranks=self.ranks,
             rank=self.rank,
+            lanes=self.elastic,
         )
 
     def _chunk_rows(self) -> int:
@@ -120,15 +131,19 @@ class Stream:
     def __len__(self) -> int:
         return self.plan().steps
 
-    def batches(self) -> Iterator[Batch]:
-        """The next epoch. Each call counts the epoch on; iterators are independent of each other."""
+    def batches(self, share: int = 0, shares: int = 1) -> Iterator[Batch]:
+        """The next epoch. Each call counts the epoch on; iterators are independent of each other.
+
+        With `shares`, every so many-th chunk only: worker processes of one rank divide an epoch in this way.
+        """
         if self.shuffle and self.seed_fn is not None:
             self.seed = int(self.seed_fn())
-        plan, epoch = self.plan(), self.epoch
-        self.epoch += 1
+        plan, start = self.plan(), self._next
+        self._next = Position(start.epoch + 1)
+        self.position = Position(start.epoch, start.batch)
         self.stats = Stats()
         feed = Feed(
-            list(plan.chunks(epoch)),
+            list(plan.chunks(start.epoch, start.batch))[share::shares],
             self._read,
             self._blocks(plan),
             threads=self.threads,
@@ -136,7 +151,46 @@ class Stream:
             describe=self._describe,
             stats=self.stats,
         )
-        return feed.batches()
+        return _counted(feed.batches(start.batch), self.position)
+
+    @contextmanager
+    def unmoved(self) -> Iterator[None]:
+        """Whatever is iterated meanwhile, the next iteration begins where it would have begun."""
+        kept = self._next, self.position, self.stats
+        try:
+            yield
+        finally:
+            self._next, self.position, self.stats = kept
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_pool": None, "stats": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, stats=Stats())
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next iteration will be, or go on with."""
+        return self._next.epoch
+
+    @epoch.setter
+    def epoch(self, epoch: int) -> None:
+        self._next = Position(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The position of the latest iteration, and what it is a position in."""
+        return state.save(self.plan(), self.position, self._data())
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Let the next iteration go on where a saved one stood."""
+        self._next = state.load(saved, self.plan(), self._data())
+        self.position = Position(self._next.epoch, self._next.batch)
+
+    def _data(self) -> str:
+        """What is read, in 16 letters: the source's own fingerprint, the columns and what is made of them."""
+        made = [(m.dtype.name, m.columns, m.widths) for m in self.selection.layout.matrices]
+        text = repr((self.source.fingerprint(), self.selection.columns, made, self.selection.layout.loose))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def _blocks(self, plan: Plan) -> Pool:
         layout = self.selection.layout
@@ -154,6 +208,18 @@ class Stream:
 
     def _describe(self, fragment: int, start: int, rows: int) -> str:
         return self.source.describe(self.fragments[fragment].slice(start, rows))
+
+
+def _counted(batches: Iterator[Batch], position: Position) -> Iterator[Batch]:
+    """The same batches, while the position says how many have been handed out."""
+    try:
+        for batch in batches:
+            position.batch += 1
+            yield batch
+            del batch
+        position.epoch, position.batch = position.epoch + 1, 0
+    finally:
+        cast("Any", batches).close()
 
 
 def _cores() -> int:

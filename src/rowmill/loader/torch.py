@@ -17,12 +17,15 @@ except ImportError as error:
 from rowmill.errors import ColumnError
 from rowmill.feed.block import Batch
 from rowmill.feed.layout import Nulls, Selector
+from rowmill.feed.plan import Last
 from rowmill.feed.stream import Stream, Table
 from rowmill.loader.torch_lists import Lists
-from rowmill.loader.torch_stream import TorchStream
+from rowmill.loader.torch_stream import TorchStream, ranks
 from rowmill.schema import Schema, Tags
 
-__all__ = ["DLDataLoader", "Loader", "TorchAsyncItr"]
+__all__ = ["MASK", "DLDataLoader", "Loader", "TorchAsyncItr"]
+
+MASK = "__mask"  # with last="pad": which rows of a batch are real
 
 
 class TorchAsyncItr(TorchStream):
@@ -62,8 +65,11 @@ class TorchAsyncItr(TorchStream):
         threads: int | None = None,
         nulls: Nulls = "error",
         index_dtype: Any = "int64",
+        last: Last = "short",
+        elastic: int | None = None,
     ) -> None:
         schema = dataset.schema
+        size, rank = ranks(global_size, global_rank)
         self.cat_names = _group(schema, cats, Tags.CATEGORICAL)
         self.cont_names = _group(schema, conts, Tags.CONTINUOUS)
         self.label_names = _group(schema, labels, Tags.TARGET)
@@ -91,12 +97,13 @@ class TorchAsyncItr(TorchStream):
             shuffle=shuffle,
             seed=seed,
             seed_fn=seed_fn,
-            last="drop" if drop_last else "short",
+            last="drop" if drop_last else last,
             memory=memory,
             threads=threads,
             parts_per_chunk=parts_per_chunk,
-            ranks=global_size,
-            rank=global_rank,
+            ranks=size,
+            rank=rank,
+            elastic=elastic,
         )
         super().__init__(dataset, stream, device)
         self.parts_per_chunk = parts_per_chunk
@@ -155,8 +162,11 @@ class Loader(TorchStream):
         sparse_names: Sequence[str] | None = None,
         sparse_max: Mapping[str, int] | None = None,
         sparse_as_dense: bool = False,
+        last: Last = "short",
+        elastic: int | None = None,
     ) -> None:
         schema = dataset.schema
+        size, rank = ranks(global_size, global_rank)
         self.target_names = _names(schema.select_by_tag(Tags.TARGET).column_names if targets is None else targets)
         wanted = _names(schema.column_names if columns is None else columns)
         self.feature_names = [name for name in wanted if name not in self.target_names]
@@ -174,12 +184,13 @@ class Loader(TorchStream):
             shuffle=shuffle,
             seed=seed,
             seed_fn=seed_fn,
-            last="drop" if drop_last else "short",
+            last="drop" if drop_last else last,
             memory=memory,
             threads=threads,
             parts_per_chunk=parts_per_chunk,
-            ranks=global_size,
-            rank=global_rank,
+            ranks=size,
+            rank=rank,
+            elastic=elastic,
         )
         super().__init__(dataset, stream, device)
         self.input_schema = cast("Schema", schema[[*self.feature_names, *self.target_names]])
@@ -209,6 +220,8 @@ class Loader(TorchStream):
             else:
                 features[name] = found[name]
         targets = {name: features.pop(name) for name in self.target_names}
+        if self._stream.last == "pad":
+            features[MASK] = torch.arange(batch.rows, device=self.device) < batch.rows - batch.padding
         for transform in self._transforms:
             features = transform(features)
         if len(targets) > 1:

@@ -6,7 +6,7 @@ Tensors are views of the feed's blocks, so nothing is copied on the CPU.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
 import torch
@@ -33,9 +33,8 @@ class TorchStream(IterableDataset[Any]):
         self._pid = os.getpid()
 
     def __iter__(self) -> Iterator[Any]:
-        """A new epoch, independent of any other iterator."""
-        self._share_among_workers()
-        return self._batches(self._stream.batches())
+        """A new epoch (or the rest of one, after `load_state_dict`), independent of any other iterator."""
+        return self._batches(self._stream.batches(*self._worker()))
 
     def __next__(self) -> Any:
         """The next batch of an epoch of its own; starts one if there is none."""
@@ -64,13 +63,20 @@ class TorchStream(IterableDataset[Any]):
 
     def peek(self) -> Any:
         """The first batch of the next epoch, which still begins with it."""
-        epoch = self._stream.epoch
-        batches = iter(self)
-        try:
-            return next(batches)
-        finally:
-            cast("Any", batches).close()
-            self._stream.epoch = epoch
+        with self._stream.unmoved():
+            batches = iter(self)
+            try:
+                return next(batches)
+            finally:
+                cast("Any", batches).close()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The position of the latest iteration, JSON-ready: batches handed out, and what they are part of."""
+        return self._stream.state_dict()
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Let the next iteration go on where a saved one stood; a state of other data or settings is refused."""
+        self._stream.load_state_dict(state_dict)
 
     def map(self: _Self, function: Callable[..., Any]) -> _Self:
         """Apply `function(*batch)` to every batch from now on, in the training loop; returns this loader."""
@@ -103,6 +109,11 @@ class TorchStream(IterableDataset[Any]):
     def num_rows_processed(self) -> int:
         """Rows handed out by the latest iteration."""
         return self._stream.stats.rows
+
+    @property
+    def padding(self) -> int:
+        """Rows at the end of the latest batch that stand for nothing: see `last="pad"`, and ranks without rows."""
+        return self._stream.stats.padding
 
     @property
     def waited(self) -> float:
@@ -144,16 +155,29 @@ class TorchStream(IterableDataset[Any]):
         tensor = torch.from_numpy(array)
         return tensor if self.device.type == "cpu" else tensor.to(self.device, non_blocking=True)
 
-    def _share_among_workers(self) -> None:
-        """In a worker process of a stock `DataLoader`: take this worker's share of the rows."""
+    def __getstate__(self) -> dict[str, Any]:
+        """What a spawned worker process gets."""
+        return {**self.__dict__, "_current": None, "_pid": None}
+
+    def _worker(self) -> tuple[int, int]:
+        """Which share of the chunks this process takes: all, or its own among the workers of a stock `DataLoader`."""
         worker = get_worker_info()
         if worker is None:
-            return
-        if os.getpid() != self._pid:
+            return 0, 1
+        if self._pid is not None and os.getpid() != self._pid:
             raise ForkedError(
                 f"a DataLoader with num_workers={worker.num_workers} forked this loader, and its decoder's threads do "
-                f"not survive a fork; use num_workers=0 (Rowmill reads in threads of its own)"
+                f"not survive a fork; use num_workers=0 (Rowmill reads in threads of its own), or pass "
+                f"multiprocessing_context='spawn'"
             )
+        return worker.id, worker.num_workers
+
+
+def ranks(size: int | None, rank: int | None) -> tuple[int, int]:
+    """The number of ranks and this one's: as given, else as `torch.distributed` has them, else 1 and 0."""
+    if size is None and rank is None and torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_world_size(), torch.distributed.get_rank()
+    return 1 if size is None else size, 0 if rank is None else rank
 
 
 def _device(device: Any) -> torch.device:

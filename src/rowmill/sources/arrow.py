@@ -27,7 +27,7 @@ def read_parquet_rows(path: str, filesystem: FileSystem, start: int, rows: int, 
     try:
         with filesystem.open_input_file(path) as file:
             return _read(file, start, rows, columns)
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, ValueError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataFileError(f"cannot read {path}: {reason}; wanted a whole Parquet file; write it again") from error
 

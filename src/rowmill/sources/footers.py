@@ -63,6 +63,9 @@ def _until_error(pool: ThreadPoolExecutor, run: Callable[[range], Any], lots: Se
         raise
 
 
+_POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
+
+
 class _Known:
     """The schemas seen so far. Threads race harmlessly: the worst is that a schema is compared twice."""
 
@@ -89,11 +92,12 @@ class _Known:
 def _one(path: str, system: FileSystem, known: _Known) -> tuple[tuple[int, ...], int]:
     try:
         with system.open_input_file(path) as file:
-            reader = pq.ParquetFile(file)
+            reader = pq.core.ParquetReader()  # ParquetFile would list all columns in Python: a third of the time
+            reader.open(file)
             footer = reader.metadata
         rows = tuple(footer.row_group(i).num_rows for i in range(footer.num_row_groups))
         return rows, known.place(footer)
-    except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
+    except (OSError, ValueError, pa.ArrowException, *_POLARS_ERRORS) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataFileError(
             f"cannot read the footer of {path}: {reason}; wanted a whole Parquet file; write it again or leave it out"

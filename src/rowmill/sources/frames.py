@@ -18,6 +18,7 @@ import polars as pl
 
 from rowmill.errors import ArgumentError
 from rowmill.schema import Schema
+from rowmill.sources.fingerprint import of_frame
 from rowmill.sources.hive import check_columns
 from rowmill.sources.parquet import ParquetSource
 from rowmill.sources.paths import Files
@@ -55,6 +56,9 @@ class FrameSource:
 
     def describe(self, fragment: Fragment) -> str:
         return f"frame in memory (rows {fragment.start} to {fragment.stop})"
+
+    def fingerprint(self) -> str:
+        return of_frame(self.frame)
 
     def row_bytes(self, columns: Sequence[str]) -> float:
         return self._widths.of(columns, self)
@@ -95,6 +99,9 @@ class LazySource:
 
     def describe(self, fragment: Fragment) -> str:
         return f"result of a lazy query (rows {fragment.start} to {fragment.stop})"
+
+    def fingerprint(self) -> str:
+        return self._spooled().fingerprint()
 
     def row_bytes(self, columns: Sequence[str]) -> float:
         return self._spooled().row_bytes(columns)

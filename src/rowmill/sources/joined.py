@@ -12,6 +12,7 @@ from itertools import accumulate, pairwise
 import polars as pl
 
 from rowmill.schema import Schema
+from rowmill.sources.fingerprint import of_values
 from rowmill.sources.source import Fragment, Source
 
 
@@ -61,6 +62,9 @@ class JoinedSource:
             return "no rows"
         first = self._source.describe(spans[0])
         return first if len(spans) == 1 else f"{first} to {self._source.describe(spans[-1])}"
+
+    def fingerprint(self) -> str:
+        return of_values(self._source.fingerprint(), self._pieces, self._fragments)
 
     def row_bytes(self, columns: Sequence[str]) -> float:
         return self._source.row_bytes(columns)

@@ -9,6 +9,7 @@ import polars as pl
 
 from rowmill.errors import ColumnError, DataFileError, closest
 from rowmill.schema import Schema
+from rowmill.sources.fingerprint import of_values
 from rowmill.sources.source import Fragment, Source
 from rowmill.sources.types import column_schema, polars_type
 
@@ -49,6 +50,9 @@ class RecastSource:
 
     def describe(self, fragment: Fragment) -> str:
         return self._source.describe(fragment)
+
+    def fingerprint(self) -> str:
+        return of_values(self._source.fingerprint(), self._schema)
 
     def row_bytes(self, columns: Sequence[str]) -> float:
         return self._source.row_bytes(columns)

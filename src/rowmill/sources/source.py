@@ -54,6 +54,10 @@ class Source(Protocol):
         """Where a fragment is, for a person: `train/0.parquet, row group 3 (rows 750000 to 1000000)`."""
         ...
 
+    def fingerprint(self) -> str:
+        """Some letters that change when the data do: files added, removed or rewritten, rows or types changed."""
+        ...
+
     def row_bytes(self, columns: Sequence[str]) -> float:
         """About how many bytes a row of these columns takes once decoded."""
         ...

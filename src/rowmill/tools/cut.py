@@ -55,9 +55,7 @@ def write_files(
 def _targets(path: Path, files: int) -> list[Path]:
     if path.suffix == ".parquet":
         if files != 1:
-            raise ArgumentError(
-                f"files={files} for the one file {path}; wanted a folder; leave the suffix away"
-            )
+            raise ArgumentError(f"files={files} for the one file {path}; wanted a folder; leave the suffix away")
         return [path]
     targets = [path / f"part_{i}.parquet" for i in range(files)]
     strangers = sorted(set(path.glob("*.parquet")) - set(targets)) if path.is_dir() else []

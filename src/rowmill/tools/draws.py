@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 def stream(seed: int, block: int, column: int) -> np.random.Generator:
     """The random numbers of one column of one block."""
     key = np.array([seed, block], dtype=np.uint64)
-    return np.random.Generator(
-        np.random.Philox(key=key, counter=np.array([0, 0, 0, column], dtype=np.uint64))
-    )
+    return np.random.Generator(np.random.Philox(key=key, counter=np.array([0, 0, 0, column], dtype=np.uint64)))
 
 
 def skewed_ids(draw: np.random.Generator, rows: int, cardinality: int) -> NDArray[np.int64]:

@@ -140,9 +140,7 @@ class Criteo:
         draw = stream(self.seed, block, _WORDS + number)
         ids = skewed_ids(draw, BLOCK, WORDS)
         missing = draw.random(BLOCK, dtype=np.float32) < 0.1
-        return pa.array(vocabulary(WORDS, _WORDS + number)).take(
-            pa.array(ids, mask=missing if self.raw else None)
-        )
+        return pa.array(vocabulary(WORDS, _WORDS + number)).take(pa.array(ids, mask=missing if self.raw else None))
 
 
 @dataclass(frozen=True)
@@ -184,9 +182,7 @@ def _effect(column: str, weight: float) -> NDArray[np.float32]:
     return (weight * 1.4 * np.sin(2.4 * ids + len(column) + weight)).astype(np.float32)
 
 
-def _click_rate(
-    level: dict[str, NDArray[np.uint16]], ids: dict[str, NDArray[np.int64]]
-) -> NDArray[np.float32]:
+def _click_rate(level: dict[str, NDArray[np.uint16]], ids: dict[str, NDArray[np.int64]]) -> NDArray[np.float32]:
     odds = np.full(BLOCK, BASE_LOG_ODDS, dtype=np.float32)
     for column, weight in SIGNAL.items():
         if column in ids:

@@ -47,9 +47,7 @@ def criteo(
     if form not in ("prepared", "raw"):
         raise ArgumentError(f"form={form!r}; wanted 'prepared' or 'raw'")
     recipe = Criteo(raw=form == "raw", seed=_checked(seed), lists=int(lists), strings=int(strings))
-    return write_files(
-        recipe, path, rows=rows, files=files, row_group_rows=row_group_rows, compression=compression
-    )
+    return write_files(recipe, path, rows=rows, files=files, row_group_rows=row_group_rows, compression=compression)
 
 
 def wide(

@@ -34,9 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     console = Console(width=None if sys.stdout.isatty() else 100)
     if options.rows < 1_000 * FILES:
-        console.print(
-            f"--rows {options.rows} is too few to train on; give at least {1_000 * FILES:,}.", style="red"
-        )
+        console.print(f"--rows {options.rows} is too few to train on; give at least {1_000 * FILES:,}.", style="red")
         return 2
     try:
         import matplotlib  # noqa: F401
@@ -71,9 +69,7 @@ def demonstrate(output: Path, rows: int, console: Console) -> Path:
         for name, loader in ((STOCK, stock), (ROWMILL, streamed)):
             laps[name] = race.lap(loader, rows=goal, seconds=RACE_SECONDS, passed=bar(name))
 
-    console.print(
-        f"\n[bold]Training:[/] one epoch of the same {_rows_of(trained):,} rows, the same first weights"
-    )
+    console.print(f"\n[bold]Training:[/] one epoch of the same {_rows_of(trained):,} rows, the same first weights")
     trainings: dict[str, Training] = {}
     with bars(console, _rows_of(trained)) as bar:
         for name, batches in ((STOCK, stock), (ROWMILL, race.rowmill(trained))):
@@ -108,9 +104,7 @@ def table(folder: Path, rows: int, console: Console) -> list[Path]:
     with console.status(f"Making {rows:,} rows shaped like the Criteo click logs"):
         synthetic.criteo(cached, rows, files=FILES)
     size = sum(path.stat().st_size for path in paths) / 1e6
-    console.print(
-        f"Table: {rows:,} rows, {size:.0f} MB of Parquet, made in {time.perf_counter() - start:.1f} s"
-    )
+    console.print(f"Table: {rows:,} rows, {size:.0f} MB of Parquet, made in {time.perf_counter() - start:.1f} s")
     return paths
 
 

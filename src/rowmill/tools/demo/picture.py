@@ -30,9 +30,7 @@ def draw(laps: Mapping[str, Lap], trainings: Mapping[str, Training], path: Path,
         axes.spines[["left", "bottom"]].set_color("#C9CDD2")
         axes.tick_params(colors=FAINT, labelsize=9)
         axes.set_axisbelow(True)
-    figure.text(
-        0.012, 0.93, "One table, one model, two ways to load it", fontsize=14, color=INK, weight="bold"
-    )
+    figure.text(0.012, 0.93, "One table, one model, two ways to load it", fontsize=14, color=INK, weight="bold")
     figure.text(0.012, 0.02, caption, fontsize=8.5, color=FAINT)
     figure.tight_layout(rect=(0, 0.05, 1, 0.91), w_pad=3)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,13 +41,9 @@ def _race(axes: Any, laps: Mapping[str, Lap]) -> None:
     speeds = [lap.rows_per_second / 1e6 for lap in laps.values()]
     axes.bar(list(laps), speeds, color=COLOURS, width=0.7)
     for place, speed in enumerate(speeds):
-        axes.text(
-            place, speed, f"{speed:.2g}M", ha="center", va="bottom", fontsize=12, fontweight="bold", color=INK
-        )
+        axes.text(place, speed, f"{speed:.2g}M", ha="center", va="bottom", fontsize=12, fontweight="bold", color=INK)
     axes.set_ylim(0, max(speeds) * 1.15)
-    axes.set_title(
-        f"Loading alone: {speeds[1] / speeds[0]:.0f} times the rows per second", loc="left", fontsize=11
-    )
+    axes.set_title(f"Loading alone: {speeds[1] / speeds[0]:.0f} times the rows per second", loc="left", fontsize=11)
     axes.set_ylabel("million rows per second", color=FAINT)
     axes.grid(axis="y", color="#EEF0F2")
 
@@ -64,13 +58,9 @@ def _time(axes: Any, trainings: Mapping[str, Training]) -> None:
     for place, (work, wait) in enumerate(zip(works, waits, strict=True)):
         axes.text(place, work / 2, f"model\n{work:.1f} s", ha="center", va="center", color="white")
         if wait > 0.12 * top:
-            axes.text(
-                place, work + wait / 2, f"waiting for data\n{wait:.1f} s", ha="center", va="center", color=INK
-            )
+            axes.text(place, work + wait / 2, f"waiting for data\n{wait:.1f} s", ha="center", va="center", color=INK)
         else:
-            axes.text(
-                place, work + wait, f"waiting for data\n{wait:.2g} s", ha="center", va="bottom", color=INK
-            )
+            axes.text(place, work + wait, f"waiting for data\n{wait:.2g} s", ha="center", va="bottom", color=INK)
     axes.set_ylim(0, top * 1.15)
     axes.set_title("Training: where the seconds go", loc="left", fontsize=11)
     axes.set_ylabel("seconds for one epoch", color=FAINT)

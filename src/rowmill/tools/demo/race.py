@@ -42,9 +42,7 @@ class Lap:
 def stock(paths: Sequence[Path]) -> DataLoader[Any]:
     """What PyTorch's tutorials show: all rows as tensors in memory, picked one by one and collated."""
     frame = pl.read_parquet(list(paths), columns=[*CATS, *CONTS, LABEL])
-    cats, conts = (
-        torch.from_numpy(frame.select(names).to_numpy(order="c", writable=True)) for names in (CATS, CONTS)
-    )
+    cats, conts = (torch.from_numpy(frame.select(names).to_numpy(order="c", writable=True)) for names in (CATS, CONTS))
     label = torch.from_numpy(frame[LABEL].to_numpy(writable=True))
     return DataLoader(
         TensorDataset(cats, conts, label), BATCH, shuffle=True, generator=torch.Generator().manual_seed(0)

@@ -16,7 +16,7 @@ from polars.io.plugins import register_io_source
 
 from rowmill.errors import ArgumentError
 from rowmill.progress import progress_bar
-from rowmill.scatter import Buckets
+from rowmill.sinks.scatter import Buckets
 from rowmill.sources.ipc import IpcSource
 from rowmill.sources.joined import JoinedSource
 from rowmill.sources.paths import Files

@@ -12,9 +12,10 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from rowmill import Dataset, Tags, scatter
+from rowmill import Dataset, Tags
 from rowmill.errors import ArgumentError, ColumnError, DataFileError
 from rowmill.io import Shuffle
+from rowmill.sinks import scatter
 
 ROWS = 1000
 FRAME = pl.DataFrame(
@@ -126,6 +127,11 @@ def test_hive_folders(dataset, tmp_path):
     assert back.schema["k"].dtype == "int64"
     with pytest.raises(ColumnError):
         dataset.to_parquet(tmp_path / "bad", partition_on="nope")
+    dataset.to_parquet(tmp_path / "full", Shuffle.FULL, partition_on="k", seed=1)
+    full = Dataset(tmp_path / "full").to_polars(FRAME.columns)
+    assert full.sort("i").equals(FRAME)
+    assert (np.diff(full.filter(k=0)["i"].to_numpy()) < 0).mean() > 0.4  # within a folder, from all partitions
+    assert full.filter(k=0)["i"][:20].max() > 500
 
 
 @pytest.mark.parametrize("shuffle", list(Shuffle))

@@ -13,7 +13,7 @@ import pytest
 
 from rowmill import Dataset
 from rowmill.errors import ArgumentError, NoFilesError
-from rowmill.staging import staged_folder
+from rowmill.sinks.staging import staged_folder
 
 WRITER = """
 import sys

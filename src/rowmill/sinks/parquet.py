@@ -1,7 +1,7 @@
 """Writing a dataset as Parquet files with their side files, streaming and all or nothing. Called by
 `Dataset.to_parquet`.
 
-A plan (see `layout.py`) says which rows go to which file; rows stream through one writer at a time.
+A plan (see `files.py`) says which rows go to which file; rows stream through one writer at a time.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rowmill.errors import DataFileError
-from rowmill.layout import Shuffle, hive_folder
 from rowmill.progress import progress_bar
-from rowmill.scatter import shuffled
 from rowmill.schema import Schema
-from rowmill.side_files import write_side_files
+from rowmill.sinks.files import Shuffle, hive_folder
+from rowmill.sinks.scatter import shuffled
+from rowmill.sinks.side_files import write_side_files
+from rowmill.sinks.staging import staged_folder
 from rowmill.sources.source import Fragment, Source
-from rowmill.staging import staged_folder
 
 __all__ = ["Shuffle", "WriteOptions", "write_files", "write_hive"]
 
@@ -163,7 +163,7 @@ def _ordered(
     generator: np.random.Generator,
 ) -> Iterator[pl.DataFrame]:
     """The rows of one file: as they are, or fragments and the rows within them permuted, or all permuted."""
-    if shuffle is Shuffle.PER_WORKER:
+    if shuffle is Shuffle.PER_WORKER or shuffle is Shuffle.FULL:
         yield from shuffled(source, fragments, columns, generator)
         return
     for fragment in fragments:

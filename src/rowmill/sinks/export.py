@@ -15,14 +15,14 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from rowmill.errors import ArgumentError
-from rowmill.layout import Shuffle, file_per_partition, named_files, parse_shuffle, preserved_files
 from rowmill.schema import Schema
-from rowmill.side_files import tagged, write_metadata
+from rowmill.sinks.files import Shuffle, file_per_partition, named_files, parse_shuffle, preserved_files
+from rowmill.sinks.parquet import WriteOptions, write_files, write_hive
+from rowmill.sinks.side_files import tagged, write_metadata
+from rowmill.sizes import parse_bytes
 from rowmill.sources.paths import Files
 from rowmill.sources.recast import RecastSource
-from rowmill.sources.sizes import parse_bytes
 from rowmill.sources.source import Fragment, Source
-from rowmill.write import WriteOptions, write_files, write_hive
 
 if TYPE_CHECKING:
     from rowmill.dataset import Dataset

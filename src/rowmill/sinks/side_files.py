@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rowmill.schema import Schema, Tags
 
 if TYPE_CHECKING:
-    from rowmill.write import Written
+    from rowmill.sinks.parquet import Written
 
 SCHEMA_FOLDER = ".rowmill"
 

@@ -1,0 +1,37 @@
+"""Bytes as people write them, and how many the machine has."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from rowmill.errors import ArgumentError
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_SIZE = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*([kmgt]i?)?b?\s*")
+
+
+def parse_bytes(size: int | float | str, what: str) -> int:
+    """`128_000_000`, `"128MB"` or `"1GiB"` as bytes; `what` names the argument in the error."""
+    number: float = 0
+    if isinstance(size, str):
+        match = _SIZE.fullmatch(size.lower())
+        if match:
+            number = float(match[1]) * _UNITS[match[2] or ""]
+    elif not isinstance(size, bool):
+        number = size
+    if not number >= 1:
+        raise ArgumentError(f"{what} is {size!r}; wanted a number of bytes such as 128_000_000, '128MB' or '1GiB'")
+    return int(number)
+
+
+def parse_memory(size: int | float | str) -> int:
+    """The same, where a number between 0 and 1 is a fraction of this machine's memory."""
+    if isinstance(size, float) and 0 < size < 1:
+        return int(size * total_memory())
+    return parse_bytes(size, "memory")
+
+
+def total_memory() -> int:
+    """The memory of this machine in bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
