@@ -10,11 +10,11 @@ from race import BATCH
 
 
 def ask(journal: Journal, *, quick: bool) -> None:
-    """4M rows in 1, 8 and 64 files. In 64 files row groups are smaller too: 62,500 rows, the whole file."""
+    """4M rows in 1, 8 and 64 files, in row groups of 62,500 rows everywhere: the same work, in other places."""
     size = 1_000_000 if quick else 4_000_000
     runs = {}
     for files in (1, 8, 64):
-        table = tables.criteo(size, files=files)
+        table = tables.criteo(size, files=files, row_group_rows=size // 64)
         runs[f"rowmill {files}"] = contestants.rowmill_run(table, BATCH)
         runs[f"ceiling {files}"] = contestants.ceiling(table)
     for run in runs.values():

@@ -91,6 +91,7 @@ class Feed:
         try:
             for number, chunk in enumerate(self._chunks):
                 filling, complete = self._wait(number)
+                self._stats.ready(-chunk.rows)
                 for index in range(max(0, first_batch - chunk.first_batch), complete):
                     batch = filling.batch(index)
                     self._stats.count(batch.rows, batch.padding)
@@ -122,6 +123,8 @@ class Feed:
             for thread in self._threads:
                 thread.join()
             self._filling.clear()
+        if self._stats.ended is None:
+            self._stats.end()
 
     def _start(self) -> None:
         _running.add(self)
@@ -172,9 +175,11 @@ class Feed:
                     if filling is None:
                         return
                     started = perf_counter()
-                    filling.fill(span, columns, span.start - task.start)
+                    finished = filling.fill(span, columns, span.start - task.start)
                     self._stats.pack(perf_counter() - started)
-                    if filling.full or self._failure is not None:
+                    if finished:
+                        self._stats.ready(filling.chunk.rows)
+                    if finished or self._failure is not None:
                         with self._ready:
                             self._ready.notify_all()
         except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the training loop
@@ -193,7 +198,9 @@ class Feed:
             while self._opened <= number and not self._closed:
                 chunk = self._chunks[self._opened]
                 if self._open_rows and self._open_rows + chunk.rows > self._window_rows:
+                    started = perf_counter()
                     self._room.wait()
+                    self._stats.room(perf_counter() - started)
                     continue
                 rows = chunk.batches * chunk.batch_rows
                 blocks = [self._pool.take() for _ in range(-(-rows // self._pool.rows))]
@@ -236,8 +243,8 @@ class Filling:
         self.full = not chunk.spans
         self._pad()
 
-    def fill(self, span: Span, columns: Columns, start: int) -> None:
-        """Put the rows of a span, which begin at row `start` of these columns, in their places."""
+    def fill(self, span: Span, columns: Columns, start: int) -> bool:
+        """Put the rows of a span, which begin at row `start` of these columns, in their places. True if now full."""
         with self._lock:
             if self._places is None:
                 self._places = self.chunk.places()
@@ -252,6 +259,7 @@ class Filling:
             last = not self._missing
         if last:
             self._finish()
+        return last
 
     def _finish(self) -> None:
         for name in self._layout.ragged:

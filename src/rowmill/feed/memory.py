@@ -33,6 +33,10 @@ class Budget:
         """The largest fragment: two of them may be in flight. Cutting a row group in two costs 40% more to decode."""
         return self.total // 12
 
+    def decoding(self, threads: int, fragment_bytes: float) -> float:
+        """What threads take that decode fragments of this size: the fragments, and twice as much besides."""
+        return 3 * threads * fragment_bytes
+
     def threads(self, wanted: int, fragment_bytes: float) -> int:
         """As many reading threads as wanted, but no more than fragments of this size fit in flight."""
         return max(1, min(wanted, int(self.total // 6 // max(1.0, fragment_bytes))))

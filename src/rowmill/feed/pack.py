@@ -83,9 +83,10 @@ class _Part:
             )
 
     def deal(self, first: int, places: NDArray[np.uint32], blocks: Sequence[Block]) -> None:
+        located = _locate(places, blocks[0].rows)
         for group in self.groups:
             targets = np.array([block.addresses[group.matrix] for block in blocks], np.uint64)
-            to = (group.row_bytes, first, places, targets, blocks[0].rows, group.source, group.target)
+            to = (group.row_bytes, first, located, targets, group.source, group.target)
             if group.strides is None:
                 bits = _scatter(group.columns, group.slots, *to)
             else:
@@ -148,20 +149,20 @@ def _scatter(
     slots: Any,
     row_bytes: Any,
     first: Any,
-    places: Any,
+    located: Any,
     targets: Any,
-    block_rows: Any,
     source_like: Any,
     target_like: Any,
 ) -> int:
     """Write tile after tile, four columns at a time. Returns all bits that are set in values that may not fit."""
     source_size, target_size = np.uint64(source_like.itemsize), np.uint64(target_like.itemsize)
-    rows, start, bits = np.uint64(places.size), np.uint64(0), 0
+    rows, start, bits = np.uint64(located.size), np.uint64(0), 0
     width, one, four = np.uint64(columns.size), np.uint64(1), np.uint64(4)
     addresses = np.empty(TILE_ROWS, np.uint64)
     while start < rows:
         count = min(np.uint64(TILE_ROWS), rows - start)
-        _locate(addresses, places, start, count, targets, block_rows, row_bytes)
+        for i in range(count):
+            addresses[i] = _address(located[start + i], targets, row_bytes)
         offset = (np.uint64(first) + start) * source_size
         column = np.uint64(0)
         while column + four <= width:
@@ -195,19 +196,19 @@ def _scatter_wide(
     slots: Any,
     row_bytes: Any,
     first: Any,
-    places: Any,
+    located: Any,
     targets: Any,
-    block_rows: Any,
     source_like: Any,
     target_like: Any,
 ) -> int:
     """The same for columns with several values a row, which stand `stride` values apart."""
     source_size, target_size = np.uint64(source_like.itemsize), np.uint64(target_like.itemsize)
-    rows, start, bits = np.uint64(places.size), np.uint64(0), 0
+    rows, start, bits = np.uint64(located.size), np.uint64(0), 0
     addresses = np.empty(TILE_ROWS, np.uint64)
     while start < rows:
         count = min(np.uint64(TILE_ROWS), rows - start)
-        _locate(addresses, places, start, count, targets, block_rows, row_bytes)
+        for i in range(count):
+            addresses[i] = _address(located[start + i], targets, row_bytes)
         for column in range(np.uint64(columns.size)):
             stride, slot = strides[column], slots[column] * target_size
             source = _at(columns[column] + (np.uint64(first) + start) * stride * source_size, source_like)
@@ -218,12 +219,18 @@ def _scatter_wide(
 
 
 @njit(nogil=True, cache=True)
-def _locate(addresses: Any, places: Any, start: Any, count: Any, targets: Any, block_rows: Any, row_bytes: Any) -> None:
-    """The address of each row of a tile: which block its place is in, and where there."""
-    for i in range(count):
-        place = np.uint64(places[start + i])
-        block, within = place // np.uint64(block_rows), place % np.uint64(block_rows)
-        addresses[i] = targets[block] + within * np.uint64(row_bytes)
+def _locate(places: Any, block_rows: Any) -> Any:
+    """Each place as the number of its block (upper half) and the row in it: one division a row, for all matrices."""
+    located = np.empty(places.size, np.uint64)
+    for i in range(places.size):
+        block = places[i] // np.uint32(block_rows)  # 32 bits divide in half the time of 64
+        located[i] = (np.uint64(block) << np.uint64(32)) | np.uint64(places[i] - block * np.uint32(block_rows))
+    return located
+
+
+@njit(nogil=True, cache=True)
+def _address(located: Any, targets: Any, row_bytes: Any) -> Any:
+    return targets[located >> np.uint64(32)] + (located & np.uint64(0xFFFFFFFF)) * np.uint64(row_bytes)
 
 
 def _move(pointer: Any, value: Any, like: Any) -> int:

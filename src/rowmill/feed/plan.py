@@ -63,6 +63,7 @@ class Chunk:
     batch_rows: int
     spans: tuple[Span, ...]
     strips: tuple[Strip, ...]
+    whole: int  # batches that are not short
     padding: int = 0  # rows of the last batch that stand for nothing, after those that do
 
     @property
@@ -80,10 +81,10 @@ class Chunk:
         placed, before, short_before = [], 0, 0
         for strip in self.strips:
             batch, within = np.divmod(strip.places(), np.uint32(strip.batch_rows))
-            whole, rest = divmod(strip.rows, strip.batch_rows)
-            start = np.where(batch < whole, before, short_before)
+            start = np.where(batch < self.whole, before, short_before)
             placed.append((batch * np.uint32(self.batch_rows) + start + within).astype(np.uint32))
-            before, short_before = before + strip.batch_rows, short_before + rest
+            before += strip.batch_rows
+            short_before += strip.rows - self.whole * strip.batch_rows
         return np.concatenate(placed)
 
 
@@ -210,7 +211,8 @@ class Plan:
             strips.append(Strip(last - first, self.lane_rows, key))
             at += last - first
         padding = self.padding if batch + batches == self.steps else 0
-        return Chunk(batch, batches, self.batch_rows, tuple(spans), tuple(strips), padding)
+        whole = min(batches, self.whole_steps - batch)
+        return Chunk(batch, batches, self.batch_rows, tuple(spans), tuple(strips), whole, padding)
 
     def _spans(self, line: tuple[NDArray[np.int64], list[int]], first: int, last: int, at: int) -> Iterator[Span]:
         """Rows `first` to `last` of the line, which are rows `at` and on of their chunk."""

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Protocol, cast
 
 import polars as pl
@@ -20,7 +21,8 @@ from rowmill.feed.feed import Feed
 from rowmill.feed.layout import Selection
 from rowmill.feed.memory import Budget
 from rowmill.feed.pack import Columns
-from rowmill.feed.plan import Last, Plan
+from rowmill.feed.plan import Chunk, Last, Plan, Span
+from rowmill.feed.sample import Draw, Weights
 from rowmill.feed.state import Position
 from rowmill.feed.stats import Stats
 from rowmill.schema import Schema
@@ -60,6 +62,8 @@ class Stream:
         ranks: int = 1,
         rank: int = 0,
         elastic: int | None = None,
+        weights: Weights | None = None,
+        balance: str | None = None,
     ) -> None:
         self.source = table.source
         self.selection = selection
@@ -71,6 +75,7 @@ class Stream:
         self.ranks = ranks
         self.rank = rank
         self.elastic = elastic
+        self.draw = Draw(self.source, weights, balance) if weights is not None or balance is not None else None
         self.position = Position()  # of the latest iteration
         self._next = Position()  # where the next iteration begins
         self.stats = Stats()
@@ -78,18 +83,18 @@ class Stream:
         self._part_bytes = table.part_bytes
         self._parts_per_chunk = parts_per_chunk
         self._pool: Pool | None = None
-        self._read_bytes = max(1.0, self.source.row_bytes(selection.columns))
+        self.read_bytes = max(1.0, self.source.row_bytes(selection.columns))
         loose = self.source.row_bytes(selection.layout.loose) if selection.layout.loose else 0.0
         self._row_bytes = max(1.0, selection.layout.row_bytes + loose)
-        self.fragments = fit_fragments(self.source.fragments, max(1, int(self._budget.fragment / self._read_bytes)))
-        largest = max((fragment.rows for fragment in self.fragments), default=1)
+        self.fragments = fit_fragments(self.source.fragments, max(1, int(self._budget.fragment / self.read_bytes)))
+        self._largest = max((fragment.rows for fragment in self.fragments), default=1)
         if threads is not None and threads < 1:
             raise ArgumentError(f"threads is {threads}; wanted at least 1, or None for one per core")
-        self.threads = self._budget.threads(threads or min(8, _cores()), largest * self._read_bytes)
+        self.threads = self._budget.threads(threads or min(8, _cores()), self._largest * self.read_bytes)
         self.plan()  # so that what is wrong is said now
 
-    def plan(self) -> Plan:
-        """The order of every epoch, as integers."""
+    def plan(self, epoch: int = 0) -> Plan:
+        """The order of every epoch, as integers. Only how often rows are drawn by weight differs between epochs."""
         if not isinstance(self.batch_size, int) or isinstance(self.batch_size, bool) or self.batch_size < 1:
             raise ArgumentError(f"batch_size is {self.batch_size!r}; wanted a whole number of at least 1 row")
         if self._parts_per_chunk < 1:
@@ -103,14 +108,13 @@ class Stream:
                 f"batches get of memory={self._budget.total / 1e6:.1f} MB; pass memory='{-(-needed // 10**6)}MB' or a "
                 f"smaller batch_size"
             )
-        largest = max((fragment.rows for fragment in self.fragments), default=1)
         # Chunks of an elastic plan are those of a single rank, or they would change with the number of ranks.
         chunk_unit = self.batch_size * (self.ranks if self.elastic else 1)
         return Plan(
-            fragment_rows=tuple(fragment.rows for fragment in self.fragments),
+            fragment_rows=self._fragment_rows(epoch),
             batch_rows=self.batch_size,
             chunk_batches=max(1, self._chunk_rows() // chunk_unit),
-            first_batches=max(1, largest // (2 * chunk_unit)),
+            first_batches=max(1, self._largest // (2 * chunk_unit)),
             shuffle=self.shuffle,
             seed=self.seed,
             last=self.last,
@@ -118,6 +122,11 @@ class Stream:
             rank=self.rank,
             lanes=self.elastic,
         )
+
+    def _fragment_rows(self, epoch: int) -> tuple[int, ...]:
+        if self.draw is None:
+            return tuple(fragment.rows for fragment in self.fragments)
+        return tuple(drawn.rows for drawn in self.draw.drawn(self.fragments, self.seed, epoch, self.threads))
 
     def _chunk_rows(self) -> int:
         """Rows that are shuffled together: what memory allows, or the fewer that partitions were asked to be."""
@@ -136,19 +145,20 @@ class Stream:
 
         With `shares`, every so many-th chunk only: worker processes of one rank divide an epoch in this way.
         """
-        if self.shuffle and self.seed_fn is not None:
+        start = self._next
+        if self.shuffle and self.seed_fn is not None and start.batch == 0:
             self.seed = int(self.seed_fn())
-        plan, start = self.plan(), self._next
+        plan = self.plan(start.epoch)
         self._next = Position(start.epoch + 1)
         self.position = Position(start.epoch, start.batch)
-        self.stats = Stats()
+        self.stats = Stats(threads=self.threads, row_bytes=self.read_bytes)
         feed = Feed(
             list(plan.chunks(start.epoch, start.batch))[share::shares],
-            self._read,
+            partial(self._read, start.epoch, self.seed),
             self._blocks(plan),
             threads=self.threads,
             window_rows=int(self._budget.window / self._row_bytes),
-            describe=self._describe,
+            describe=partial(self._describe, start.epoch, self.seed),
             stats=self.stats,
         )
         return _counted(feed.batches(start.batch), self.position)
@@ -176,20 +186,29 @@ class Stream:
     @epoch.setter
     def epoch(self, epoch: int) -> None:
         self._next = Position(epoch)
+        self.position = Position(epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """The position of the latest iteration, and what it is a position in."""
         return state.save(self.plan(), self.position, self._data())
 
+    def _resumed_seed(self, saved: Mapping[str, Any]) -> None:
+        """A seed that came from `seed_fn` is part of the position: the rest of the epoch needs the same."""
+        if self.seed_fn is not None and isinstance(saved.get("seed"), int):
+            self.seed = saved["seed"]
+
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Let the next iteration go on where a saved one stood."""
+        if isinstance(saved, Mapping):
+            self._resumed_seed(saved)
         self._next = state.load(saved, self.plan(), self._data())
         self.position = Position(self._next.epoch, self._next.batch)
 
     def _data(self) -> str:
         """What is read, in 16 letters: the source's own fingerprint, the columns and what is made of them."""
         made = [(m.dtype.name, m.columns, m.widths) for m in self.selection.layout.matrices]
-        text = repr((self.source.fingerprint(), self.selection.columns, made, self.selection.layout.loose))
+        drawn = None if self.draw is None else self.draw.name
+        text = repr((self.source.fingerprint(), self.selection.columns, made, self.selection.layout.loose, drawn))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def _blocks(self, plan: Plan) -> Pool:
@@ -201,13 +220,38 @@ class Stream:
             self._pool = Pool(layout, rows, keep)
         return self._pool
 
-    def _read(self, fragment: int, start: int, rows: int) -> Columns:
-        part = self.fragments[fragment].slice(start, rows)
-        frame: pl.DataFrame = self.source.read(part, self.selection.columns)
-        return Columns(self.selection.prepare(frame, self.source.describe(part)), self.selection.layout)
+    def _read(self, epoch: int, seed: int, fragment: int, start: int, rows: int) -> Columns:
+        frame = self._frame(epoch, seed, fragment, start, rows, self.selection.columns)
+        prepared = self.selection.prepare(frame, self._describe(epoch, seed, fragment, start, rows))
+        return Columns(prepared, self.selection.layout)
 
-    def _describe(self, fragment: int, start: int, rows: int) -> str:
-        return self.source.describe(self.fragments[fragment].slice(start, rows))
+    def _frame(
+        self, epoch: int, seed: int, fragment: int, start: int, rows: int, columns: Sequence[str]
+    ) -> pl.DataFrame:
+        if self.draw is None:
+            return self.source.read(self.fragments[fragment].slice(start, rows), columns)
+        drawn = self.draw.drawn(self.fragments, seed, epoch, self.threads)[fragment]
+        return self.draw.read(drawn, columns)[start : start + rows]
+
+    def column(self, span: Span, name: str, epoch: int) -> pl.Series:
+        """One column of the rows of a span."""
+        return self._frame(epoch, self.seed, span.fragment, span.start, span.rows, [name]).get_column(name)
+
+    @property
+    def memory(self) -> int:
+        """The memory setting in bytes."""
+        return self._budget.total
+
+    def peak_bytes(self, chunks: Sequence[Chunk]) -> int:
+        """About the most memory an epoch of these chunks takes: fragments in flight, two chunks, and a batch."""
+        rows = sorted((chunk.rows for chunk in chunks), reverse=True)[:2]
+        packed = min(self._budget.window, sum(rows) * self._row_bytes) + self.batch_size * self._row_bytes
+        return int(packed + self._budget.decoding(self.threads, self._largest * self.read_bytes))
+
+    def _describe(self, epoch: int, seed: int, fragment: int, start: int, rows: int) -> str:
+        if self.draw is None:
+            return self.source.describe(self.fragments[fragment].slice(start, rows))
+        return self.source.describe(self.draw.drawn(self.fragments, seed, epoch, self.threads)[fragment].fragment)
 
 
 def _counted(batches: Iterator[Batch], position: Position) -> Iterator[Batch]:

@@ -18,6 +18,7 @@ from rowmill.errors import ColumnError
 from rowmill.feed.block import Batch
 from rowmill.feed.layout import Nulls, Selector
 from rowmill.feed.plan import Last
+from rowmill.feed.sample import Weights
 from rowmill.feed.stream import Stream, Table
 from rowmill.loader.torch_lists import Lists
 from rowmill.loader.torch_stream import TorchStream, ranks
@@ -67,6 +68,8 @@ class TorchAsyncItr(TorchStream):
         index_dtype: Any = "int64",
         last: Last = "short",
         elastic: int | None = None,
+        weights: Weights | None = None,
+        balance: str | None = None,
     ) -> None:
         schema = dataset.schema
         size, rank = ranks(global_size, global_rank)
@@ -104,6 +107,8 @@ class TorchAsyncItr(TorchStream):
             ranks=size,
             rank=rank,
             elastic=elastic,
+            weights=weights,
+            balance=balance,
         )
         super().__init__(dataset, stream, device)
         self.parts_per_chunk = parts_per_chunk
@@ -164,6 +169,8 @@ class Loader(TorchStream):
         sparse_as_dense: bool = False,
         last: Last = "short",
         elastic: int | None = None,
+        weights: Weights | None = None,
+        balance: str | None = None,
     ) -> None:
         schema = dataset.schema
         size, rank = ranks(global_size, global_rank)
@@ -191,6 +198,8 @@ class Loader(TorchStream):
             ranks=size,
             rank=rank,
             elastic=elastic,
+            weights=weights,
+            balance=balance,
         )
         super().__init__(dataset, stream, device)
         self.input_schema = cast("Schema", schema[[*self.feature_names, *self.target_names]])

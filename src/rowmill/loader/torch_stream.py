@@ -14,6 +14,8 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from rowmill.errors import ForkedError
 from rowmill.feed.block import Array, Batch
+from rowmill.feed.explain import PlanReport, explain
+from rowmill.feed.stats import RunReport
 from rowmill.feed.stream import Stream, Table
 
 _Self = TypeVar("_Self", bound="TorchStream")
@@ -82,6 +84,17 @@ class TorchStream(IterableDataset[Any]):
         """Apply `function(*batch)` to every batch from now on, in the training loop; returns this loader."""
         self._maps.append(function)
         return self
+
+    def plan(self, column: str | None = None) -> PlanReport:
+        """What the next epoch will be: steps, rows dropped or padded, memory, bytes, and how well the table is mixed.
+
+        With `column` (a label, a time) it is read once, to see how far batch means stray from a perfect shuffle's.
+        """
+        return explain(self._stream, column, self._stream.epoch)
+
+    def stats(self) -> RunReport:
+        """What the latest iteration cost so far: time waited, time by stage, rows/s, and what limits it."""
+        return self._stream.stats.report()
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next iteration be this epoch. Without it every iteration is one epoch further."""

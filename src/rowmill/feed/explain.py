@@ -1,0 +1,181 @@
+"""What an epoch will be, before it is one: steps, memory, bytes, and how well the table is mixed.
+
+Comes in: a stream. Goes out: a `PlanReport`, worked out from the plan by arithmetic; one column is read only if the
+caller names it. Called by `loader.plan()`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from rowmill.errors import ColumnError, DtypeError, closest
+from rowmill.feed.plan import Chunk
+from rowmill.feed.show import Shown, bytes_text
+
+if TYPE_CHECKING:
+    from rowmill.feed.stream import Stream
+
+MIXED_ROWS = 4_000_000  # rows whose neighbours are looked at
+SMALL_BYTES = 1_000_000  # a fragment below this costs more to open than to decode
+
+
+@dataclass(frozen=True)
+class Mixing:
+    """How far batch means of a column stray, in units of what they would under a perfect shuffle (1 is perfect)."""
+
+    column: str
+    mean: float
+    perfect: float
+    measured: float
+
+    @property
+    def ratio(self) -> float:
+        return self.measured / self.perfect if self.perfect else 1.0
+
+
+@dataclass(frozen=True)
+class PlanReport(Shown):
+    """An epoch in figures. Row counts are of this rank unless they say otherwise."""
+
+    steps: int
+    ranks: int
+    total_rows: int
+    rows: int
+    dropped_rows: int
+    padding_rows: int
+    batch_rows: int
+    chunks: int
+    chunk_rows: int
+    peak_bytes: int
+    memory: int
+    read_bytes: float
+    fragments: int
+    fragment_rows: int
+    cut_fragments: int
+    small_fragments: int
+    neighbours: float
+    neighbours_perfect: float
+    mixing: Mixing | None = None
+
+    def table(self) -> tuple[str, list[tuple[str, str]]]:
+        rows = [
+            ("steps", f"{self.steps:,} on each of {self.ranks} ranks, batches of {self.batch_rows:,} rows"),
+            ("rows", f"{self.rows:,} of {self.total_rows:,}"),
+            ("dropped", f"{self.dropped_rows:,} of all ranks"),
+            ("padding", f"{self.padding_rows:,}"),
+            ("shuffled together", f"{self.chunk_rows:,} rows at most, in {self.chunks:,} chunks"),
+            ("peak memory", f"{bytes_text(self.peak_bytes)} of {bytes_text(self.memory)}"),
+            ("decoded", f"{bytes_text(self.read_bytes)} an epoch"),
+            ("fragments", f"{self.fragments:,}, up to {self.fragment_rows:,} rows"),
+        ]
+        if self.cut_fragments:
+            rows.append(("too large", f"{self.cut_fragments:,} row groups are read in slices: write smaller ones"))
+        if self.small_fragments:
+            rows.append(("too small", f"{self.small_fragments:,} fragments below 1 MB: write larger row groups"))
+        rows.append(
+            (
+                "neighbours",
+                f"{self.neighbours:,.0f} rows apart in the table ({self.neighbours_perfect:,.0f} if perfect)",
+            )
+        )
+        if self.mixing is not None:
+            mix = self.mixing
+            text = (
+                f"batch means stray {mix.measured:.4g} from {mix.mean:.4g}, {mix.ratio:.2f} times a perfect shuffle's"
+            )
+            rows.append((f"mixing of {mix.column}", text))
+        return "Plan", rows
+
+
+def explain(stream: Stream, column: str | None = None, epoch: int = 0) -> PlanReport:
+    """The report on an epoch. With `column`, that column is read once to see how well it is mixed."""
+    plan = stream.plan(epoch)
+    chunks = list(plan.chunks(epoch))
+    largest = max((fragment.rows for fragment in stream.fragments), default=0)
+    natural = stream.source.fragments
+    delivered = plan.whole_steps * plan.batch_rows * plan.ranks
+    neighbours, perfect = _neighbours(stream, chunks)
+    return PlanReport(
+        steps=plan.steps,
+        ranks=plan.ranks,
+        total_rows=plan.total_rows,
+        rows=plan.rows,
+        dropped_rows=plan.total_rows - delivered if plan.last == "drop" else 0,
+        padding_rows=plan.padding,
+        batch_rows=plan.batch_rows,
+        chunks=len(chunks),
+        chunk_rows=max((chunk.rows for chunk in chunks), default=0),
+        peak_bytes=stream.peak_bytes(chunks),
+        memory=stream.memory,
+        read_bytes=plan.rows * stream.read_bytes,
+        fragments=len(stream.fragments),
+        fragment_rows=largest,
+        cut_fragments=sum(fragment.rows > largest for fragment in natural),
+        small_fragments=sum(fragment.rows * stream.read_bytes < SMALL_BYTES for fragment in stream.fragments),
+        neighbours=neighbours,
+        neighbours_perfect=perfect,
+        mixing=None if column is None else _mixing(stream, chunks, column, epoch),
+    )
+
+
+def _neighbours(stream: Stream, chunks: list[Chunk]) -> tuple[float, float]:
+    """The mean distance in the table between rows that stand side by side in a batch, and that of a perfect shuffle."""
+    firsts = np.cumsum([0, *(fragment.rows for fragment in stream.fragments)])
+    distance, pairs, seen = 0.0, 0, 0
+    for chunk in sorted(chunks, key=lambda chunk: -chunk.rows):
+        if seen > MIXED_ROWS:
+            break
+        origins = np.empty(chunk.rows, np.int64)
+        spans = [np.arange(s.start, s.start + s.rows) + firsts[s.fragment] for s in chunk.spans]
+        if not spans:
+            continue
+        origins[chunk.places()] = np.concatenate(spans)
+        distance += float(np.abs(np.diff(origins)).sum())
+        pairs += chunk.rows - 1
+        seen += chunk.rows
+    return distance / max(1, pairs), float(firsts[-1]) / 3 if stream.shuffle else 1.0
+
+
+def _mixing(stream: Stream, chunks: list[Chunk], column: str, epoch: int) -> Mixing:
+    schema = stream.source.schema
+    if column not in schema:
+        raise ColumnError(f"no column {column!r} to look at{closest(column, schema.column_names)}")
+    means: list[NDArray[np.float64]] = []
+    total, squares, count = 0.0, 0.0, 0
+    for chunk, values in _values(stream, chunks, column, epoch):
+        batch = chunk.places() // chunk.batch_rows
+        rows = np.bincount(batch, minlength=chunk.batches)
+        sums = np.bincount(batch, weights=values, minlength=chunk.batches)
+        whole = rows == chunk.batch_rows
+        means.append(sums[whole] / chunk.batch_rows)
+        total, squares, count = total + values.sum(), squares + (values**2).sum(), count + len(values)
+    found = np.concatenate(means) if means else np.empty(0)
+    mean = total / max(1, count)
+    variance = max(0.0, squares / max(1, count) - mean**2)
+    size = chunks[0].batch_rows if chunks else 1
+    left = max(0, count - size) / max(1, count - 1)  # batches are drawn without putting rows back
+    measured = float(np.sqrt(np.mean((found - mean) ** 2))) if len(found) else 0.0
+    return Mixing(column, float(mean), math.sqrt(variance / size * left), measured)
+
+
+def _values(
+    stream: Stream, chunks: list[Chunk], column: str, epoch: int
+) -> Iterator[tuple[Chunk, NDArray[np.float64]]]:
+    for chunk in chunks:
+        parts = []
+        for span in chunk.spans:
+            series = stream.column(span, column, epoch)
+            if series.dtype.is_temporal():
+                series = series.to_physical()
+            elif not (series.dtype.is_numeric() or series.dtype == pl.Boolean):
+                raise DtypeError(f"column {column!r} is {series.dtype}; wanted numbers or times to take means of")
+            parts.append(series.cast(pl.Float64).fill_null(0.0).to_numpy())
+        if parts:
+            yield chunk, np.concatenate(parts)
