@@ -27,6 +27,11 @@ Run = Callable[[], int]
 Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
+def repeated(run: Run, times: int) -> Run:
+    """The same, several times over."""
+    return lambda: sum(run() for _ in range(times))
+
+
 def ceiling(table: Table) -> Run:
     """Every core decodes row groups and drops them: what reading costs if nothing is done with the rows."""
     groups, columns = table.row_groups, table.columns

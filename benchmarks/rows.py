@@ -17,13 +17,9 @@ def ask(journal: Journal, *, quick: bool) -> None:
     for size in sizes:
         table, epochs = tables.criteo(size, row_group_rows=group), sizes[-1] // size
         runs[f"rowmill {size}"] = contestants.rowmill_run(table, BATCH, epochs=epochs)
-        runs[f"ceiling {size}"] = _repeated(contestants.ceiling(table), epochs)
+        runs[f"ceiling {size}"] = contestants.repeated(contestants.ceiling(table), epochs)
     for run in runs.values():
         read(run)
     for number, name, reading in rounds(runs, 2 if quick else 3):
         contestant, size = name.split()
         journal.add("rows", contestant, number, reading, varied=int(size))
-
-
-def _repeated(run: contestants.Run, times: int) -> contestants.Run:
-    return lambda: sum(run() for _ in range(times))

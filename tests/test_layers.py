@@ -13,13 +13,14 @@ ALLOWED = {
     "errors": set(),
     "sizes": {"errors"},
     "progress": set(),
+    "lock": set(),
     "schema": {"errors"},
-    "sources": {"errors", "schema", "sizes", "sources"},
+    "sources": {"errors", "lock", "schema", "sizes", "sources"},
     "sinks": {"errors", "schema", "sizes", "progress", "sources", "sinks"},
-    "feed": {"errors", "schema", "sizes", "sources.source", "feed"},
-    "dataset": {"errors", "schema", "sizes", "sources", "sinks"},
+    "feed": {"errors", "lock", "schema", "sizes", "sources.source", "feed"},
+    "dataset": {"errors", "schema", "sizes", "sources", "sinks", "loader.torch_map"},  # the last when it is called
     "io": {"dataset", "sinks"},
-    "loader": {"errors", "schema", "feed", "dataset", "loader"},
+    "loader": {"errors", "lock", "schema", "sizes", "sources.source", "feed", "dataset", "loader"},
     "tools": {"*"},
 }
 FRAMEWORKS = {"torch", "tensorflow", "keras", "jax", "fastai", "lightning", "tensordict"}

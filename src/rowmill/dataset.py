@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from rowmill.loader.torch_map import MapStyle
+
 
 class Dataset:
     """Rows from Parquet, CSV or Arrow files, or from a frame in memory.
@@ -269,6 +271,23 @@ class Dataset:
         other = right if isinstance(right, Dataset) else Dataset(right)
         joined = cls(LazySource(join(left.source, other.source, **kwargs)))
         return joined.with_schema(left.schema + other.schema)
+
+    def as_map_style(
+        self,
+        columns: Sequence[str] | None = None,
+        targets: str | Sequence[str] | None = None,
+        *,
+        nulls: Any = "error",
+        memory: int | float | str = "256MB",
+    ) -> MapStyle:
+        """Rows by their number, for a stock PyTorch `DataLoader` with its samplers and workers.
+
+        An item is a dict of values, or `(dict, target)` with `targets`. Pass `collate_fn=view.collate` to make batches
+        without touching single rows. For shuffled epochs over large tables `Loader` is many times faster.
+        """
+        from rowmill.loader.torch_map import MapStyle
+
+        return MapStyle(self, columns, targets, nulls=nulls, memory=memory)
 
     def validate_dataset(
         self,

@@ -65,6 +65,9 @@ class ColumnSchema:
     def __hash__(self) -> int:
         return hash((self.name, self.dtype, self.tags, self.is_list, self.width))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ColumnSchema, (self.name, self.dtype, self.tags, dict(self.properties), self.is_list, self.width)
+
     def with_name(self, name: str) -> ColumnSchema:
         return replace(self, name=name)
 

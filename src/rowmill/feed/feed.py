@@ -12,8 +12,9 @@ Promises, each with a test in tests/contract:
     tasks, in order ──► N threads: read ─► wait for room ─► deal each row to its place in a block
     training loop   ◄── waits for the next chunk to be full, takes views of its blocks, gives the room back
 
-All state is guarded by one lock. Threads never wait for each other except for room, and room is given in planned order,
-so the oldest unfinished chunk always has it.
+All state is guarded by one lock. The training loop waits in a `SimpleQueue` and takes the bare lock only: a signal that
+interrupts a `Condition` can leave its lock in the wrong hands. Threads never wait for each other except for room, and
+room is given in planned order, so the oldest unfinished chunk always has it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from time import perf_counter
 
 import numpy as np
@@ -76,7 +79,7 @@ class Feed:
         self._stats = stats
         self._pid = os.getpid()
         self._lock = threading.RLock()
-        self._ready = threading.Condition(self._lock)  # a chunk is full, or failed
+        self._news: SimpleQueue[None] = SimpleQueue()  # a chunk is full, or failed
         self._room = threading.Condition(self._lock)  # a chunk has been handed out
         self._filling: dict[int, Filling] = {}
         self._opened = 0  # chunks that have been given room
@@ -87,8 +90,8 @@ class Feed:
 
     def batches(self, first_batch: int = 0) -> Iterator[Batch]:
         """The batches from `first_batch` on. Threads start with the first `next()` and end with the iteration."""
-        self._start()
         try:
+            self._start()
             for number, chunk in enumerate(self._chunks):
                 filling, complete = self._wait(number)
                 self._stats.ready(-chunk.rows)
@@ -117,11 +120,11 @@ class Feed:
         with self._lock:
             self._closed = True
             self._room.notify_all()
-            self._ready.notify_all()
         # Garbage collection may call this on a reading thread, which must not wait for itself or its like.
         if not threading.current_thread().name.startswith(THREAD_NAME):
             for thread in self._threads:
-                thread.join()
+                if thread.ident is not None:
+                    thread.join()
             self._filling.clear()
         if self._stats.ended is None:
             self._stats.end()
@@ -138,25 +141,28 @@ class Feed:
         started = perf_counter()
         if not self._chunks[number].spans:  # padding only: no task will ever fill it
             self._open(number)
-        with self._ready:
-            while True:
-                filling, failure = self._filling.get(number), self._failure
-                if filling is not None and filling.full:
-                    complete = filling.chunk.batches
-                    break
-                if failure is not None and failure.chunk <= number:
-                    before = 0 if self._chunks[number].shuffled else failure.at // self._chunks[number].batch_rows
-                    if before == 0 or (filling is not None and filling.full_before(failure.at)):
-                        filling, complete = filling or Filling(self._chunks[number], []), before
-                        break
-                if not any(thread.is_alive() for thread in self._threads):
-                    raise RuntimeError("all reading threads have died without a word; please report this")
-                self._ready.wait(1.0)
+        while (found := self._look(number)) is None:
+            with suppress(Empty):
+                self._news.get(timeout=1.0)
+                continue
+            if not any(thread.is_alive() for thread in self._threads) and self._look(number) is None:
+                raise RuntimeError("all reading threads have died without a word; please report this")
         self._stats.wait(perf_counter() - started)
-        return filling, complete
+        return found
+
+    def _look(self, number: int) -> tuple[Filling, int] | None:
+        with self._lock:
+            chunk, filling, failure = self._chunks[number], self._filling.get(number), self._failure
+            if filling is not None and filling.full:
+                return filling, chunk.batches
+            if failure is not None and failure.chunk <= number:
+                before = 0 if chunk.shuffled else failure.at // chunk.batch_rows
+                if before == 0 or (filling is not None and filling.full_before(failure.at)):
+                    return filling or Filling(chunk, []), before
+            return None
 
     def _release(self, number: int) -> None:
-        with self._room:
+        with self._lock:
             self._open_rows -= self._filling.pop(number).chunk.rows
             self._room.notify_all()
 
@@ -180,8 +186,7 @@ class Feed:
                     if finished:
                         self._stats.ready(filling.chunk.rows)
                     if finished or self._failure is not None:
-                        with self._ready:
-                            self._ready.notify_all()
+                        self._news.put(None)
         except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the training loop
             self._fail(task, at, error)
 
@@ -194,7 +199,7 @@ class Feed:
 
     def _open(self, number: int) -> Filling | None:
         """The chunk of this number, with blocks to write to, once there is room; None if the work is cancelled."""
-        with self._room:
+        with self._lock:
             while self._opened <= number and not self._closed:
                 chunk = self._chunks[self._opened]
                 if self._open_rows and self._open_rows + chunk.rows > self._window_rows:
@@ -212,10 +217,10 @@ class Feed:
     def _fail(self, task: Task | None, at: tuple[int, int], error: BaseException) -> None:
         if task is not None:
             error.add_note(f"while reading {self._describe(task.fragment, task.start, task.rows)}")
-        with self._ready:
+        with self._lock:
             if self._failure is None or at < (self._failure.chunk, self._failure.at):
                 self._failure = Failure(*at, error)
-            self._ready.notify_all()
+        self._news.put(None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from threading import Lock
 
 import numpy as np
 import polars as pl
@@ -20,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rowmill.errors import ArgumentError, ColumnError, closest
 from rowmill.feed import permute
+from rowmill.lock import Lock
 from rowmill.sources.source import Fragment, Source
 
 Weights = str | Callable[[int, int], ArrayLike]  # a column, or a function of a fragment's first row and row count

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import polars as pl
 
@@ -29,6 +29,9 @@ from rowmill.schema import Schema
 from rowmill.sizes import parse_memory
 from rowmill.sources.source import Source, fit_fragments
 
+T = TypeVar("T")
+
+FIRST_BYTES = 32 << 20  # packed in some 10 ms; a smaller table is shuffled as a whole
 MIN_CHUNK_ROWS = 65_536  # unshuffled rows are passed on in pieces of about this size
 
 
@@ -114,7 +117,7 @@ class Stream:
             fragment_rows=self._fragment_rows(epoch),
             batch_rows=self.batch_size,
             chunk_batches=max(1, self._chunk_rows() // chunk_unit),
-            first_batches=max(1, self._largest // (2 * chunk_unit)),
+            first_batches=max(1, self._first_rows() // chunk_unit),
             shuffle=self.shuffle,
             seed=self.seed,
             last=self.last,
@@ -122,6 +125,10 @@ class Stream:
             rank=self.rank,
             lanes=self.elastic,
         )
+
+    def _first_rows(self) -> int:
+        """Rows of an epoch's first chunk: half a fragment, so that the first batch comes soon, but no small table less."""
+        return max(self._largest // 2, int(FIRST_BYTES / self._row_bytes))
 
     def _fragment_rows(self, epoch: int) -> tuple[int, ...]:
         if self.draw is None:
@@ -161,7 +168,11 @@ class Stream:
             describe=partial(self._describe, start.epoch, self.seed),
             stats=self.stats,
         )
-        return _counted(feed.batches(start.batch), self.position)
+        return feed.batches(start.batch)
+
+    def counted(self, batches: Iterator[T]) -> Iterator[T]:
+        """The same batches, or what was made of them; the position says how many of them have been handed out."""
+        return _counted(batches, self.position)
 
     @contextmanager
     def unmoved(self) -> Iterator[None]:
@@ -254,8 +265,7 @@ class Stream:
         return self.source.describe(self.draw.drawn(self.fragments, seed, epoch, self.threads)[fragment].fragment)
 
 
-def _counted(batches: Iterator[Batch], position: Position) -> Iterator[Batch]:
-    """The same batches, while the position says how many have been handed out."""
+def _counted(batches: Iterator[T], position: Position) -> Iterator[T]:
     try:
         for batch in batches:
             position.batch += 1

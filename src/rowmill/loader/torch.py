@@ -121,7 +121,7 @@ class TorchAsyncItr(TorchStream):
 
     def _matrix(self, batch: Batch, group: str) -> torch.Tensor | None:
         place = self._places.get(group)
-        return None if place is None else self._tensor(batch.matrices[place])
+        return None if place is None else torch.from_numpy(batch.matrices[place])
 
     def _inputs(self, batch: Batch, group: str, lists: Sequence[str]) -> Any:
         scalars = self._matrix(batch, group)
@@ -129,7 +129,7 @@ class TorchAsyncItr(TorchStream):
             return scalars
         ragged = {}
         for name in lists:
-            values, offsets = (self._tensor(array) for array in batch.ragged[name])
+            values, offsets = map(torch.from_numpy, batch.ragged[name])
             sparse = self._lists.convert(name, values, offsets)
             ragged[name] = (values, offsets[:-1].unsqueeze(1)) if sparse is None else sparse
         return scalars, ragged
@@ -211,7 +211,7 @@ class Loader(TorchStream):
     def _tensors(self, batch: Batch) -> tuple[dict[str, Any], Any]:
         found: dict[str, Any] = {}
         for matrix, array in zip(self._layout.matrices, batch.matrices, strict=True):
-            tensor = self._tensor(array)
+            tensor = torch.from_numpy(array)
             if matrix.widths:
                 found.update(zip(matrix.columns, torch.split(tensor, list(matrix.widths), dim=1), strict=True))
             else:
@@ -220,7 +220,7 @@ class Loader(TorchStream):
         features: dict[str, Any] = {}
         for name in self._order:
             if name in batch.ragged:
-                values, offsets = (self._tensor(array) for array in batch.ragged[name])
+                values, offsets = map(torch.from_numpy, batch.ragged[name])
                 sparse = self._lists.convert(name, values, offsets)
                 if sparse is None:
                     features[name + "__values"], features[name + "__offsets"] = values, offsets
@@ -230,7 +230,7 @@ class Loader(TorchStream):
                 features[name] = found[name]
         targets = {name: features.pop(name) for name in self.target_names}
         if self._stream.last == "pad":
-            features[MASK] = torch.arange(batch.rows, device=self.device) < batch.rows - batch.padding
+            features[MASK] = torch.arange(batch.rows) < batch.rows - batch.padding
         for transform in self._transforms:
             features = transform(features)
         if len(targets) > 1:

@@ -13,10 +13,11 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from rowmill.errors import ForkedError
-from rowmill.feed.block import Array, Batch
+from rowmill.feed.block import Batch
 from rowmill.feed.explain import PlanReport, explain
 from rowmill.feed.stats import RunReport
 from rowmill.feed.stream import Stream, Table
+from rowmill.loader.torch_cuda import TorchCuda, transferred
 
 _Self = TypeVar("_Self", bound="TorchStream")
 
@@ -36,7 +37,10 @@ class TorchStream(IterableDataset[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         """A new epoch (or the rest of one, after `load_state_dict`), independent of any other iterator."""
-        return self._batches(self._stream.batches(*self._worker()))
+        batches = self._batches(self._stream.batches(*self._worker()))
+        if self.device.type == "cuda":
+            batches = transferred(batches, TorchCuda(self.device))
+        return self._stream.counted(batches)
 
     def __next__(self) -> Any:
         """The next batch of an epoch of its own; starts one if there is none."""
@@ -163,10 +167,6 @@ class TorchStream(IterableDataset[Any]):
 
     def _tensors(self, batch: Batch) -> Any:
         raise NotImplementedError
-
-    def _tensor(self, array: Array) -> torch.Tensor:
-        tensor = torch.from_numpy(array)
-        return tensor if self.device.type == "cpu" else tensor.to(self.device, non_blocking=True)
 
     def __getstate__(self) -> dict[str, Any]:
         """What a spawned worker process gets."""

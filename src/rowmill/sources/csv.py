@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from threading import Lock
 from typing import Any
 
 import polars as pl
 
 from rowmill.errors import ColumnError, DataFileError, closest
+from rowmill.lock import Lock
 from rowmill.schema import Schema
 from rowmill.sources.csv_head import Head, read_head, unify_heads
 from rowmill.sources.csv_index import Piece, index_rows, without_blank

@@ -10,13 +10,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from threading import Lock
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from rowmill.errors import ArgumentError
+from rowmill.lock import Lock
 from rowmill.schema import Schema
 from rowmill.sources.fingerprint import of_frame
 from rowmill.sources.hive import check_columns

@@ -89,6 +89,16 @@ class ParquetSource:
             frame = _as_frame(table).select(stored)
         return conform(frame, self._stored)
 
+    def read_arrow(self, fragment: Fragment, columns: Sequence[str]) -> Any:
+        """The rows of a fragment as a `pyarrow.Table`, without Polars: for forked processes. Stored columns only."""
+        from pyarrow.fs import LocalFileSystem
+
+        from rowmill.sources.arrow import read_parquet_rows
+
+        check_columns(columns, self._stored, self.files.name(fragment.unit))
+        system = self.files.filesystem or LocalFileSystem()
+        return read_parquet_rows(self.files.name(fragment.unit), system, fragment.start, fragment.rows, columns)
+
     def describe(self, fragment: Fragment) -> str:
         starts = self._starts[fragment.unit]
         group = bisect_right(starts, fragment.start) - 1

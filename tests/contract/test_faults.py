@@ -1,0 +1,232 @@
+"""Faults at random moments, at least 200 of each kind. The counts are printed (pytest -rP shows them)."""
+
+import gc
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+
+import rowmill
+from rowmill.errors import ForkedError
+from rowmill.feed.feed import THREAD_NAME
+from rowmill.loader.torch import Loader, TorchAsyncItr
+from tests.conftest import make_table, write_files
+
+TIMES = 200
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("faults")
+    write_files(folder, make_table(6000), files=3, row_group=250)
+    return folder
+
+
+def itr(folder, **settings):
+    settings = {"batch_size": 50, "shuffle": True, "memory": "200KB", "threads": 3, **settings}
+    return TorchAsyncItr(rowmill.Dataset(folder), ["id"], ["x1"], ["label"], **settings)
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith(THREAD_NAME)]
+
+
+def gone(seconds: float = 1.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while threads() and time.monotonic() < deadline:
+        time.sleep(0.0005)
+    return not threads()
+
+
+STAGES = ["read", "prepare", "places", "deal", "tensors"]
+KINDS = [ValueError, OSError, MemoryError, SystemExit, KeyboardInterrupt, GeneratorExit]
+
+
+def test_any_error_at_any_stage_reaches_the_loop_within_a_second(table, monkeypatch, capsys):
+    """The real pipeline, with one call of one stage replaced by a failure, at a random moment."""
+    from rowmill.feed import feed, layout, pack, plan
+    from rowmill.sources.parquet import ParquetSource
+
+    targets = {
+        "read": (ParquetSource, "read"),
+        "prepare": (layout.Selection, "prepare"),
+        "places": (plan.Chunk, "places"),
+        "deal": (pack.Columns, "deal"),
+        "tensors": (feed.Filling, "batch"),
+    }
+    rng, count, slowest = random.Random(0), 0, 0.0
+    for number in range(TIMES + 40):
+        stage, kind = rng.choice(STAGES), rng.choice(KINDS)
+        owner, name = targets[stage]
+        original, calls = getattr(owner, name), iter(range(10**6))
+        when, error = rng.randrange({"places": 3, "tensors": 100}.get(stage, 20)), kind("deliberate")
+        failed_at = []
+
+        def broken(*args, original=original, calls=calls, when=when, error=error, failed_at=failed_at, **kwargs):
+            if next(calls) == when:
+                failed_at.append(time.perf_counter())
+                raise error
+            return original(*args, **kwargs)
+
+        loader = itr(table, shuffle=number % 2 == 0)
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, broken)
+            with pytest.raises(kind) as raised:
+                for _ in loader:
+                    pass
+        slowest = max(slowest, time.perf_counter() - failed_at[0])
+        assert raised.value is error
+        if stage != "tensors":
+            assert any(".parquet, row group" in note for note in error.__notes__)
+        assert gone()
+        count += 1
+    assert slowest < 1.0
+    with capsys.disabled():
+        print(f"\n{count} errors at random stages: all raised in the loop, the slowest after {slowest:.3f} s", end=" ")
+
+
+def test_garbage_collection(table, capsys):
+    loader, rng = itr(table), random.Random(2)
+    gc.disable()
+    try:
+        for _ in range(TIMES):
+            batches = iter(loader)
+            for _ in range(rng.randrange(60)):
+                next(batches)
+            cycle = [batches]
+            cycle.append(cycle)
+            del batches, cycle
+            gc.collect(1)
+            assert gone()
+    finally:
+        gc.enable()
+    with capsys.disabled():
+        print(f"\n{TIMES} iterators collected as garbage: no thread left", end=" ")
+
+
+def test_signals(table, capsys):
+    """Real signals: a timer interrupts the loop at a random moment."""
+    loader, rng = itr(table), random.Random(3)
+
+    def interrupt(number, frame):
+        raise KeyboardInterrupt
+
+    files = len(os.listdir("/proc/self/fd"))
+    previous = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for _ in range(TIMES):
+            with pytest.raises(KeyboardInterrupt):
+                signal.setitimer(signal.ITIMER_REAL, rng.uniform(0.001, 0.08))
+                while True:
+                    for _ in loader:
+                        pass
+            assert gone()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    assert len(os.listdir("/proc/self/fd")) <= files + 1
+    with capsys.disabled():
+        print(f"\n{TIMES} interrupts by a signal: all threads and files gone", end=" ")
+
+
+def test_forks(table, capsys):
+    """A child that uses the iterator it inherited is told so; a child that just ends does so; the parent goes on."""
+    rng, forks = random.Random(4), 0
+    expected = [batch[0].flatten().tolist() for batch in itr(table)]
+    while forks < TIMES:
+        loader = itr(table)
+        found = []
+        batches = iter(loader)
+        for batch in batches:
+            found.append(batch[0].flatten().tolist())
+            if rng.random() < 0.3 and forks < TIMES:
+                forks += 1
+                child = os.fork()
+                if child == 0:
+                    code = 1
+                    try:
+                        next(batches)
+                    except ForkedError:
+                        code = 0
+                    finally:
+                        os._exit(code)
+                deadline = time.monotonic() + 10
+                while (ended := os.waitpid(child, os.WNOHANG))[0] == 0:
+                    assert time.monotonic() < deadline, "the child hangs"
+                    time.sleep(0.0005)
+                assert os.waitstatus_to_exitcode(ended[1]) == 0
+        assert found == expected
+    with capsys.disabled():
+        print(f"\n{forks} forks: no child hung, the parent's batches unchanged", end=" ")
+
+
+EXIT = textwrap.dedent("""
+    import os, sys
+    import rowmill
+    from rowmill.feed.layout import Selector
+    from rowmill.feed.stream import Stream
+
+    def leave_in_the_middle(batches):
+        data = rowmill.Dataset(sys.argv[1])
+        selector = Selector(data.schema)
+        selector.native(["id", "x1"])
+        stream = Stream(data, selector.selection(), batch_size=50, shuffle=True, memory="200KB", threads=3)
+        iterator = stream.batches()
+        for _ in range(batches):
+            next(iterator)
+        return iterator
+
+    import numpy as np
+    from rowmill.feed import pack, permute
+    permute.deal(permute.permutation(4, 0).size, 2, 0)  # compiled once, for all children
+    x, one, like = np.zeros(4), np.zeros(1, np.uint64), np.empty(0, np.uint64)
+    address = np.array([x.ctypes.data], np.uint64)
+    pack._scatter(address, one, 8, 0, pack._locate(np.zeros(1, np.uint32), 4), address, like, like)
+
+    for batches in map(int, sys.argv[2:]):  # the parent uses no decoder; every child is an interpreter that ends
+        child = os.fork()
+        if child == 0:
+            held = leave_in_the_middle(batches)
+            break
+        assert os.waitpid(child, 0)[1] == 0, f"a child that stopped at batch {batches} failed"
+""")
+
+
+def test_interpreter_exit(table, capsys):
+    """The feed alone, without a framework whose import would take seconds."""
+    rng = random.Random(5)
+    moments = [str(rng.randrange(1, 120)) for _ in range(TIMES)]
+    found = subprocess.run(
+        [sys.executable, "-c", EXIT, str(table), *moments], capture_output=True, text=True, timeout=280
+    )
+    assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
+    with capsys.disabled():
+        print(f"\n{TIMES} interpreters that ended in the middle of an epoch: exit code 0, nothing printed", end=" ")
+
+
+def test_a_hundred_epochs_grow_nothing(tmp_path):
+    write_files(tmp_path, make_table(600), files=3, row_group=100)
+    loader = Loader(rowmill.Dataset(tmp_path), 50, shuffle=True, memory="100KB")
+
+    def measure():
+        status = open("/proc/self/status").read()
+        maps = sum(1 for _ in open("/proc/self/maps"))
+        return int(status.split("VmRSS:")[1].split()[0]) / 1024, len(os.listdir("/proc/self/fd")), maps
+
+    for _ in range(10):
+        list(loader)
+    gc.collect()
+    rss, files, _ = measure()
+    for _ in range(100):
+        for _ in loader:
+            pass
+    gc.collect()
+    rss_after, files_after, _ = measure()
+    assert rss_after - rss < 5, f"{rss_after - rss:.1f} MB more"
+    assert files_after <= files and not threads()

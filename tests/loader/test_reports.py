@@ -1,0 +1,108 @@
+import time
+
+import numpy as np
+import polars as pl
+import pytest
+
+import rowmill
+from rowmill.errors import ColumnError, DtypeError
+from rowmill.loader.torch import Loader
+from tests.conftest import make_table, write_files
+
+
+@pytest.fixture
+def sorted_table(tmp_path):
+    """20,000 rows in 40 row groups, sorted by label and time."""
+    ids = np.arange(20_000)
+    frame = pl.DataFrame({"id": ids, "label": (ids >= 10_000).astype(np.int8), "s": ["x"] * 20_000})
+    write_files(tmp_path, frame.with_columns(t=pl.from_epoch("id")), files=4, row_group=500)
+    return tmp_path
+
+
+def test_a_plan_says_what_an_epoch_will_be(sorted_table):
+    data = rowmill.Dataset(sorted_table)
+    loader = Loader(
+        data, 300, columns=["id", "label"], shuffle=True, drop_last=True, memory="100KB", global_size=2, global_rank=1
+    )
+    plan = loader.plan()
+    assert (plan.steps, plan.rows, plan.dropped_rows, plan.padding_rows) == (33, 9900, 200, 0)
+    assert plan.steps == len(list(loader))
+    assert plan.total_rows == 20_000 and plan.ranks == 2
+    assert plan.peak_bytes <= plan.memory and plan.read_bytes == 9900 * 9
+    assert plan.small_fragments == plan.fragments == 40 or plan.small_fragments == plan.fragments
+    text = str(plan)
+    assert "33 on each of 2 ranks" in text and "200 of all ranks" in text
+    assert "<table>" in plan._repr_html_() and plan.__rich__().row_count == len(plan.table()[1])
+
+
+def test_mixing_is_measured_against_a_perfect_shuffle(sorted_table):
+    data = rowmill.Dataset(sorted_table)
+    ordered = Loader(data, 200, columns=["id", "label"]).plan("label").mixing
+    poor = Loader(data, 200, columns=["id", "label"], shuffle=True, memory="30KB").plan("label").mixing
+    good = Loader(data, 200, columns=["id", "label"], shuffle=True, memory="1GB").plan("label").mixing
+    assert ordered.mean == poor.mean == good.mean == 0.5
+    assert ordered.ratio > 10 and poor.ratio > 2
+    assert good.ratio < poor.ratio
+    times = Loader(data, 200, columns=["id"], shuffle=True, memory="1GB").plan("t")
+    assert times.mixing.ratio < 5 and "mixing of t" in str(times)
+
+
+def test_mixing_is_what_the_batches_show(sorted_table):
+    loader = Loader(rowmill.Dataset(sorted_table), 200, columns=["id", "label"], shuffle=True, memory="60KB")
+    told = loader.plan("label").mixing
+    means = np.array([features["label"].double().mean().item() for features, _ in loader])
+    assert np.sqrt(np.mean((means - 0.5) ** 2)) == pytest.approx(told.measured, rel=1e-6)
+
+
+def test_neighbours(sorted_table):
+    data = rowmill.Dataset(sorted_table)
+    assert Loader(data, 200, columns=["id"]).plan().neighbours == 1
+    shuffled = Loader(data, 200, columns=["id"], shuffle=True).plan()
+    assert shuffled.neighbours > 20 and shuffled.neighbours_perfect == pytest.approx(20_000 / 3)
+
+
+def test_row_groups_too_large_are_told(tmp_path):
+    write_files(tmp_path, make_table(5000), files=1, row_group=5000)
+    plan = Loader(rowmill.Dataset(tmp_path), 100, memory="200KB").plan()
+    assert plan.cut_fragments == 1 and "read in slices" in str(plan)
+
+
+def test_columns_that_have_no_mean(sorted_table):
+    loader = Loader(rowmill.Dataset(sorted_table), 200, columns=["id"])
+    with pytest.raises(ColumnError, match="no column 'lable'"):
+        loader.plan("lable")
+    with pytest.raises(DtypeError, match="'s'"):
+        loader.plan("s")
+
+
+def test_a_slow_model_is_told_from_slow_data(tmp_path):
+    write_files(tmp_path, make_table(20_000), files=2, row_group=2000)
+    loader = Loader(rowmill.Dataset(tmp_path), 500, shuffle=True)
+    assert loader.stats().bound == "unknown"
+    for _ in loader:
+        time.sleep(0.01)
+    stats = loader.stats()
+    assert stats.bound == "model" and "model-bound" in stats.verdict and stats.rows == 20_000
+    read = loader._stream.source.read
+
+    def slow(fragment, columns):
+        time.sleep(0.3)
+        return read(fragment, columns)
+
+    loader._stream.source.read = slow
+    for _ in loader:
+        pass
+    stats = loader.stats()
+    assert stats.bound == "storage" and "data-bound, by storage" in stats.verdict
+    assert stats.waited > 0.5 * stats.seconds and stats.read_seconds > 0.4
+    assert "waited for data" in str(stats) and stats._repr_html_().count("<tr>") == len(stats.table()[1])
+
+
+def test_figures_add_up_while_it_runs(tmp_path):
+    write_files(tmp_path, make_table(5000), files=2, row_group=500)
+    loader = Loader(rowmill.Dataset(tmp_path), 100)
+    for number, _ in enumerate(loader, 1):
+        stats = loader.stats()
+        assert (stats.batches, stats.rows) == (number, number * 100)
+        assert stats.ready_rows >= 0 and stats.waited <= stats.seconds
+    assert loader._stream.stats.ready_rows == 0
