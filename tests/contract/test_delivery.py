@@ -111,7 +111,7 @@ def test_two_iterators_over_one_loader_are_independent(folder):
 
 
 def test_threads_are_gone_when_the_epoch_ends(folder):
-    batches = iter(itr(folder))
+    batches = iter(itr(folder, memory="60KB"))
     next(batches)
     assert feed_threads() > 0
     for _ in batches:

@@ -62,7 +62,7 @@ def test_stop_iteration_is_an_error_and_not_the_end(folder):
 @pytest.mark.parametrize("threads", [1, 4])
 def test_shuffled_chunks_before_the_failure_are_delivered_whole(tmp_path, threads):
     write_files(tmp_path, make_table(20_000), files=1, row_group=100)
-    loader = itr(tmp_path, shuffle=True, threads=threads, memory="1MB")
+    loader = itr(tmp_path, shuffle=True, threads=threads, memory="200KB")
     chunks = list(loader._stream.plan().chunks(0))
     assert len(chunks) > 3
     poisoned = chunks[2].spans[-1].fragment

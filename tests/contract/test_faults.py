@@ -29,7 +29,7 @@ def table(tmp_path_factory):
 
 
 def itr(folder, **settings):
-    settings = {"batch_size": 50, "shuffle": True, "memory": "200KB", "threads": 3, **settings}
+    settings = {"batch_size": 50, "shuffle": True, "memory": "100KB", "threads": 3, **settings}
     return TorchAsyncItr(rowmill.Dataset(folder), ["id"], ["x1"], ["label"], **settings)
 
 
@@ -65,7 +65,7 @@ def test_any_error_at_any_stage_reaches_the_loop_within_a_second(table, monkeypa
         stage, kind = rng.choice(STAGES), rng.choice(KINDS)
         owner, name = targets[stage]
         original, calls = getattr(owner, name), iter(range(10**6))
-        when, error = rng.randrange({"places": 3, "tensors": 100}.get(stage, 20)), kind("deliberate")
+        when, error = rng.randrange({"places": 2, "tensors": 100}.get(stage, 20)), kind("deliberate")
         failed_at = []
 
         def broken(*args, original=original, calls=calls, when=when, error=error, failed_at=failed_at, **kwargs):
@@ -168,7 +168,9 @@ def test_forks(table, capsys):
 
 EXIT = textwrap.dedent("""
     import os, sys
+    import pyarrow.parquet
     import rowmill
+    import rowmill.sources.parquet
     from rowmill.feed.layout import Selector
     from rowmill.feed.stream import Stream
 

@@ -25,7 +25,7 @@ def table(tmp_path):
 
 def itr(folder):
     return TorchAsyncItr(
-        rowmill.Dataset(folder), ["id"], ["x1"], ["label"], batch_size=100, shuffle=True, memory="1MB", threads=3
+        rowmill.Dataset(folder), ["id"], ["x1"], ["label"], batch_size=100, shuffle=True, memory="200KB", threads=3
     )
 
 
@@ -97,7 +97,7 @@ SCRIPT = textwrap.dedent("""
     import rowmill
     from rowmill.loader.torch import TorchAsyncItr
     data = rowmill.Dataset(sys.argv[1])
-    loader = TorchAsyncItr(data, ["id"], ["x1"], ["label"], batch_size=100, shuffle=True, memory="1MB")
+    loader = TorchAsyncItr(data, ["id"], ["x1"], ["label"], batch_size=100, shuffle=True, memory="200KB")
     next(iter(loader))
     print("ready", flush=True)
     held = []

@@ -127,7 +127,7 @@ class Stream:
         )
 
     def _first_rows(self) -> int:
-        """Rows of an epoch's first chunk: half a fragment, so that the first batch comes soon, but no small table less."""
+        """Rows of an epoch's first chunk: half a fragment, for the first batch to come soon; all of a small table."""
         return max(self._largest // 2, int(FIRST_BYTES / self._row_bytes))
 
     def _fragment_rows(self, epoch: int) -> tuple[int, ...]:
