@@ -93,6 +93,7 @@ class Pool:
         self._memory: list[NDArray[np.uint8]] = []
 
     def take(self) -> Block:
+        """A block that nobody looks into. Needs no lock: a thread that looks at memory is a holder to all others."""
         for memory in self._memory:
             if sys.getrefcount(memory) == 3:  # the list, the loop variable, the call
                 return Block(self.layout, self.rows, memory)

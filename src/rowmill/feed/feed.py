@@ -156,7 +156,7 @@ class Feed:
             if filling is not None and filling.full:
                 return filling, chunk.batches
             if failure is not None and failure.chunk <= number:
-                before = 0 if chunk.shuffled else failure.at // chunk.batch_rows
+                before = failure.at // chunk.batch_rows if chunk.in_order else 0
                 if before == 0 or (filling is not None and filling.full_before(failure.at)):
                     return filling or Filling(chunk, []), before
             return None
@@ -187,6 +187,8 @@ class Feed:
                         self._stats.ready(filling.chunk.rows)
                     if finished or self._failure is not None:
                         self._news.put(None)
+                    del filling  # or its blocks would seem to be in use while this thread waits
+                del columns  # or there would be two fragments in memory while the next is read
         except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the training loop
             self._fail(task, at, error)
 

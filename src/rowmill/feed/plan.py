@@ -71,8 +71,9 @@ class Chunk:
         return sum(strip.rows for strip in self.strips)
 
     @property
-    def shuffled(self) -> bool:
-        return any(strip.key is not None for strip in self.strips)
+    def in_order(self) -> bool:
+        """Whether rows come to their places in the order in which they are read."""
+        return len(self.strips) == 1 and self.strips[0].key is None
 
     def places(self) -> NDArray[np.uint32]:
         """For each row, in the order of the spans, its place among the rows of the chunk's batches."""
