@@ -37,7 +37,7 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_breaks_at_random_moments(table):
+def test_breaks_at_random_moments(table, capsys):
     loader, rng = itr(table), random.Random(0)
     list(loader)
     before = open_files()
@@ -48,9 +48,11 @@ def test_breaks_at_random_moments(table):
                 break
         assert threads() == 0
     assert open_files() <= before
+    with capsys.disabled():
+        print("\n200 breaks: no thread, no open file left", end=" ")
 
 
-def test_errors_in_the_loop_body(table):
+def test_errors_in_the_loop_body(table, capsys):
     loader, rng = itr(table), random.Random(1)
     for _ in range(200):
         stop = rng.randrange(200)
@@ -59,6 +61,8 @@ def test_errors_in_the_loop_body(table):
                 if number == stop:
                     _ = 1 / 0
         assert threads() == 0
+    with capsys.disabled():
+        print("\n200 errors in the loop body: no thread left", end=" ")
 
 
 def test_forgotten_iterators_are_collected(table):

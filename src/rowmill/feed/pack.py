@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
@@ -143,6 +145,20 @@ def _at(typing: Any, address: Any, like: Any) -> Any:
     return pointer(types.uint64, like), generate
 
 
+@intrinsic
+def _fetch(typing: Any, address: Any) -> Any:
+    """Ask the cache for the line at an address, to write to it."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(prefetch, [builder.inttoptr(arguments[0], byte), number(1), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.none(types.uint64), generate
+
+
 @njit(nogil=True, cache=True)
 def _scatter(
     columns: Any,
@@ -163,6 +179,7 @@ def _scatter(
         count = min(np.uint64(TILE_ROWS), rows - start)
         for i in range(count):
             addresses[i] = _address(located[start + i], targets, row_bytes)
+            _fetch(addresses[i])
         offset = (np.uint64(first) + start) * source_size
         column = np.uint64(0)
         while column + four <= width:
