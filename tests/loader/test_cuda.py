@@ -20,6 +20,9 @@ class Event:
 
     def synchronize(self):
         self.log.append(("synchronize", self.name))
+        self.happen()
+
+    def happen(self):
         for run in self.pending:  # now, and not before, the copies of this slot are made
             run()
         self.pending.clear()
@@ -30,8 +33,8 @@ class Stream:
         self.recorder, self.name = recorder, name
 
     def wait_event(self, event):
-        self.recorder.log.append(("wait", event.name))
-        event.synchronize()
+        self.recorder.log.append(("wait", event.name))  # the GPU waits, this process does not
+        event.happen()
 
 
 class Recorder:
