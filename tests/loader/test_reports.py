@@ -77,6 +77,7 @@ def test_columns_that_have_no_mean(sorted_table):
 
 def test_a_slow_model_is_told_from_slow_data(tmp_path):
     write_files(tmp_path, make_table(20_000), files=2, row_group=2000)
+    list(Loader(rowmill.Dataset(tmp_path), 500, shuffle=True))  # compile
     loader = Loader(rowmill.Dataset(tmp_path), 500, shuffle=True)
     assert loader.stats().bound == "unknown"
     for _ in loader:

@@ -29,12 +29,9 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from time import perf_counter
 
-import numpy as np
-from numpy.typing import NDArray
-
 from rowmill.errors import ForkedError
-from rowmill.feed import ragged
-from rowmill.feed.block import Array, Batch, Block, Layout, Pool
+from rowmill.feed.block import Batch, Pool
+from rowmill.feed.filling import Filling
 from rowmill.feed.pack import Columns
 from rowmill.feed.plan import Chunk, Span
 from rowmill.feed.stats import Stats
@@ -232,82 +229,6 @@ class Failure:
     chunk: int
     at: int
     error: BaseException
-
-
-class Filling:
-    """A chunk on its way from empty to full."""
-
-    def __init__(self, chunk: Chunk, blocks: list[Block], layout: Layout | None = None) -> None:
-        self.chunk = chunk
-        self._blocks = blocks
-        self._layout = layout or Layout(())
-        self._lock = threading.Lock()
-        self._places: NDArray[np.uint32] | None = None
-        self._missing = {span.at for span in chunk.spans}
-        self._loose: dict[str, dict[int, ragged.Piece]] = {name: {} for name in self._layout.loose}
-        self._ragged: dict[str, ragged.Ragged] = {}
-        self._objects: dict[str, Array] = {}
-        self.full = not chunk.spans
-        self._pad()
-
-    def fill(self, span: Span, columns: Columns, start: int) -> bool:
-        """Put the rows of a span, which begin at row `start` of these columns, in their places. True if now full."""
-        with self._lock:
-            if self._places is None:
-                self._places = self.chunk.places()
-            places = self._places[span.at : span.at + span.rows]
-        columns.deal(start, places, self._blocks)
-        if columns.loose is not None:
-            rows = columns.loose.slice(start, span.rows)
-            for name, pieces in self._loose.items():
-                pieces[span.at] = (rows.get_column(name), places)
-        with self._lock:
-            self._missing.discard(span.at)
-            last = not self._missing
-        if last:
-            self._finish()
-        return last
-
-    def _finish(self) -> None:
-        for name in self._layout.ragged:
-            self._ragged[name] = ragged.lists(self._in_order(name), self.chunk.rows + self.chunk.padding)
-        for name in self._layout.objects:
-            self._objects[name] = ragged.objects(self._in_order(name), self.chunk.rows + self.chunk.padding)
-        self._loose.clear()
-        self._places = None
-        self.full = True
-
-    def _in_order(self, name: str) -> list[ragged.Piece]:
-        pieces = self._loose[name]
-        return [pieces[span.at] for span in self.chunk.spans]
-
-    def full_before(self, at: int) -> bool:
-        return not any(missing < at for missing in self._missing)
-
-    def batch(self, index: int) -> Batch:
-        """Batch `index` of this chunk: views of its block."""
-        chunk = self.chunk
-        first = index * chunk.batch_rows
-        last = min(first + chunk.batch_rows, chunk.rows + chunk.padding)
-        block = self._blocks[first // self._blocks[0].rows]
-        begin = first % block.rows
-        return Batch(
-            rows=last - first,
-            matrices=[matrix[begin : begin + last - first] for matrix in block.matrices],
-            ragged={name: ragged.slice_rows(column, first, last) for name, column in self._ragged.items()},
-            objects={name: column[first:last] for name, column in self._objects.items()},
-            padding=max(0, last - max(first, chunk.rows)),
-        )
-
-    def _pad(self) -> None:
-        """Zeros where the last batch has rows that stand for nothing."""
-        if self.chunk.padding:
-            block = self._blocks[self.chunk.rows // self._blocks[0].rows]
-            begin = self.chunk.rows % block.rows
-            for matrix in block.matrices:
-                matrix[begin : begin + self.chunk.padding] = 0
-            if not self.chunk.spans:
-                self._finish()
 
 
 def tasks(chunks: Sequence[Chunk]) -> Iterator[Task]:
