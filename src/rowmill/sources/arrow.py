@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow.fs import LocalFileSystem
 
 from rowmill.errors import DataFileError
 
@@ -19,20 +20,22 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 _BATCH_ROWS = 65_536
+_SLICE_ROWS = 8_192  # decoded at once on the way to a slice; a batch is kept whole if one of its rows is
 _READ_BYTES = 4 << 20  # one request to an object store; smaller costs round trips, larger costs memory per column
+_LOCAL_READ_BYTES = 1 << 16
 
 
-def read_parquet_rows(path: str, filesystem: FileSystem, start: int, rows: int, columns: Sequence[str]) -> Any:
+def read_parquet_rows(path: str, filesystem: FileSystem | None, start: int, rows: int, columns: Sequence[str]) -> Any:
     """Rows `start` to `start + rows` of the file as a `pyarrow.Table` of these columns."""
     try:
-        with filesystem.open_input_file(path) as file:
-            return _read(file, start, rows, columns)
+        with (filesystem or LocalFileSystem()).open_input_file(path) as file:
+            return _read(file, start, rows, columns, _READ_BYTES if filesystem is not None else _LOCAL_READ_BYTES)
     except (OSError, ValueError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataFileError(f"cannot read {path}: {reason}; wanted a whole Parquet file; write it again") from error
 
 
-def _read(file: Any, start: int, rows: int, columns: Sequence[str]) -> Any:
+def _read(file: Any, start: int, rows: int, columns: Sequence[str], read_bytes: int) -> Any:
     footer = pq.read_metadata(file)
     edges = [0, *accumulate(footer.row_group(i).num_rows for i in range(footer.num_row_groups))]
     groups = [i for i in range(footer.num_row_groups) if edges[i] < start + rows and edges[i + 1] > start]
@@ -45,9 +48,9 @@ def _read(file: Any, start: int, rows: int, columns: Sequence[str]) -> Any:
         )
         return table.slice(start - edges[groups[0]], rows)
     # A slice of a large row group: decode in batches and keep only what was asked for, so memory stays small.
-    reader = pq.ParquetFile(file, metadata=footer, pre_buffer=False, buffer_size=_READ_BYTES)
+    reader = pq.ParquetFile(file, metadata=footer, pre_buffer=False, buffer_size=read_bytes)
     at, kept = edges[groups[0]], []
-    for batch in reader.iter_batches(_BATCH_ROWS, row_groups=groups, columns=list(columns), use_threads=False):
+    for batch in reader.iter_batches(_SLICE_ROWS, row_groups=groups, columns=list(columns), use_threads=False):
         first, last = max(start - at, 0), min(start + rows - at, batch.num_rows)
         if first < last:
             kept.append(batch.slice(first, last - first))
