@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 ALIGNMENT = 64  # TensorFlow aborts the process on less; a cache line; enough for any vector unit
-BLOCK_BYTES = 16 << 20  # huge pages (NumPy asks for them from 4 MB on) spared a 10-column table a quarter of its packing
+BLOCK_BYTES = 16 << 20  # huge pages (from 4 MB on) spared a 10-column table a quarter of its packing
 
 Array = NDArray[Any]
 
