@@ -5,10 +5,12 @@ Holds the one thing that changes: the number of the next epoch. Called by the lo
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Protocol, TypeVar, cast
 
@@ -172,7 +174,9 @@ class Stream:
 
     def counted(self, batches: Iterator[T]) -> Iterator[T]:
         """The same batches, or what was made of them; the position says how many of them have been handed out."""
-        return _counted(batches, self.position)
+        counted = _counted(batches, self.position)
+        _unfinished.add(counted)
+        return counted
 
     @contextmanager
     def unmoved(self) -> Iterator[None]:
@@ -274,6 +278,17 @@ def _counted(batches: Iterator[T], position: Position) -> Iterator[T]:
         position.epoch, position.batch = position.epoch + 1, 0
     finally:
         cast("Any", batches).close()
+
+
+_unfinished: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """An iteration that was left in the middle ends while its modules are still there to end it."""
+    for batches in list(_unfinished):
+        with suppress(ValueError):  # another thread is inside it
+            batches.close()
 
 
 def _cores() -> int:
