@@ -17,6 +17,20 @@ ALLOWED = {
     "schema": {"errors"},
     "sources": {"errors", "lock", "schema", "sizes", "sources"},
     "sinks": {"errors", "schema", "sizes", "progress", "sources", "sinks"},
+    "statistics": {"errors", "statistics"},
+    "graph": {
+        "errors",
+        "schema",
+        "statistics",
+        "sources",
+        "sinks.staging",
+        "graph",
+        "ops.udf",
+        "ops",  # when called: a bare function is an operator, and only known ones are saved
+    },
+    "ops": {"errors", "schema", "sizes", "sources", "statistics", "graph", "ops"},
+    "engines": {"errors", "progress", "sources.source", "statistics", "engines"},
+    "workflow": {"dataset", "errors", "engines", "graph", "ops", "schema", "sizes", "sources"},
     "feed": {"errors", "lock", "schema", "sizes", "sources.source", "feed"},
     "dataset": {"errors", "schema", "sizes", "sources", "sinks", "loader.torch_map"},  # the last when it is called
     "io": {"dataset", "sinks"},

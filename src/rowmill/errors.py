@@ -54,6 +54,22 @@ class ForkedError(RowmillError, RuntimeError):
     """A running feed was used in a process forked from the one that started it."""
 
 
+class NotFittedError(RowmillError, RuntimeError):
+    """An operator has to learn from data before it can transform any."""
+
+
+class UnseenValueError(RowmillError, ValueError):
+    """A value that is not in the vocabulary, where that was said to be an error."""
+
+
+class WorkflowFileError(RowmillError, ValueError):
+    """A saved workflow that is damaged, not ours, of a later version, or not to be trusted."""
+
+
+class UnknownFunctionError(RowmillError, ValueError):
+    """A saved workflow uses a function that was not given at loading."""
+
+
 def closest(name: str, known: Iterable[str]) -> str:
     """`"; did you mean 'C26'?"`, or nothing: the end of a message about an unknown name."""
     near = difflib.get_close_matches(name, list(known), n=1)

@@ -1,4 +1,4 @@
-"""Bytes as people write them, and how many the machine has."""
+"""Bytes as people write them, and how much of memory and cores the machine has."""
 
 from __future__ import annotations
 
@@ -35,3 +35,11 @@ def parse_memory(size: int | float | str) -> int:
 def total_memory() -> int:
     """The memory of this machine in bytes."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def cores() -> int:
+    """The number of cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        return os.cpu_count() or 1

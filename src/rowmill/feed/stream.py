@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 import hashlib
-import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -28,7 +27,7 @@ from rowmill.feed.sample import Draw, Weights
 from rowmill.feed.state import Position
 from rowmill.feed.stats import Stats
 from rowmill.schema import Schema
-from rowmill.sizes import parse_memory
+from rowmill.sizes import cores, parse_memory
 from rowmill.sources.source import Source, fit_fragments
 
 T = TypeVar("T")
@@ -95,7 +94,7 @@ class Stream:
         self._largest = max((fragment.rows for fragment in self.fragments), default=1)
         if threads is not None and threads < 1:
             raise ArgumentError(f"threads is {threads}; wanted at least 1, or None for one per core")
-        self.threads = self._budget.threads(threads or min(8, _cores()), self._largest * self.read_bytes)
+        self.threads = self._budget.threads(threads or min(8, cores()), self._largest * self.read_bytes)
         self.plan()  # so that what is wrong is said now
 
     def plan(self, epoch: int = 0) -> Plan:
@@ -289,10 +288,3 @@ def _close_all() -> None:
     for batches in list(_unfinished):
         with suppress(ValueError):  # another thread is inside it
             batches.close()
-
-
-def _cores() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        return os.cpu_count() or 1

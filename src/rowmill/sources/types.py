@@ -121,6 +121,14 @@ def polars_type(dtype: Any) -> pl.DataType:
     raise ArgumentError(f"unknown dtype {dtype!r}; wanted a name such as 'int32', 'float64', 'string', 'list[int64]'")
 
 
+def frame_type(column: ColumnSchema) -> pl.DataType:
+    """The Polars type of a column as a frame holds it, lists included."""
+    leaf = polars_type(column.dtype)
+    if not column.is_list:
+        return leaf
+    return pl.List(leaf) if column.width is None else pl.Array(leaf, column.width)
+
+
 def arrow_types(schema: pa.Schema) -> dict[str, pl.DataType]:
     """The Polars types of an Arrow schema's columns, dictionaries decoded. No row is touched."""
     frame = pl.from_arrow(schema.empty_table())

@@ -1,0 +1,96 @@
+"""A Dask cluster: fragments are measured on the workers, accumulators merged there as a tree.
+
+Accumulators that can be cut by hash (`split`) are merged shard by shard, each on one worker, so that a vocabulary is
+never merged in one place. What a dead worker had measured is measured again by another, with the same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rowmill.engines.engine import Job, fold
+from rowmill.progress import progress_bar
+from rowmill.sources.source import Fragment
+from rowmill.statistics.statistic import Statistic
+
+FAN_IN = 8  # accumulators merged by one task
+PIECES = 4  # tasks for each thread of the cluster: enough to even out, few enough to merge
+
+
+@dataclass(frozen=True)
+class DaskEngine:
+    """`client`: a `dask.distributed.Client`."""
+
+    client: Any
+
+    def run(self, job: Job, fragments: Sequence[Fragment], progress: bool | None) -> Sequence[Any]:
+        from dask.distributed import as_completed
+
+        threads = max(1, sum(self.client.nthreads().values()))
+        pieces = _cut(fragments, PIECES * threads)
+        shared = self.client.scatter(job, broadcast=True)
+        shards = max(1, len(self.client.nthreads()))
+        measured = [self.client.submit(_measure, shared, piece, shards, pure=False) for piece in pieces]
+        sizes = {future.key: sum(f.rows for f in piece) for future, piece in zip(measured, pieces, strict=True)}
+        with progress_bar("fitting", sum(sizes.values()), progress) as advance:
+            for future in as_completed(measured):
+                future.result() if future.status == "error" else None
+                advance(sizes[future.key])
+        finished = []
+        for index, statistic in enumerate(job.statistics):
+            count = shards if hasattr(statistic, "split") else 1
+            parts = [self._merged(shared, index, shard, measured) for shard in range(count)]
+            if count > 1:
+                finished.append(self.client.submit(_join, shared, index, parts, pure=False))
+            else:
+                finished.append(self.client.submit(_finish, shared, index, parts[0], pure=False))
+        return list(self.client.gather(finished))
+
+    def _merged(self, job: Any, index: int, shard: int, measured: Sequence[Any]) -> Any:
+        """One accumulator of all tasks, by a tree of merges on the workers."""
+        level = [self.client.submit(_take, future, index, shard, pure=False) for future in measured]
+        while len(level) > 1:
+            groups = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
+            level = [self.client.submit(_merge, job, index, group, pure=False) for group in groups]
+        return level[0]
+
+
+def _cut(fragments: Sequence[Fragment], pieces: int) -> list[Sequence[Fragment]]:
+    """The fragments in order, in so many parts of about as many."""
+    pieces = max(1, min(pieces, len(fragments)))
+    edges = [len(fragments) * i // pieces for i in range(pieces + 1)]
+    return [fragments[edges[i] : edges[i + 1]] for i in range(pieces)]
+
+
+def _measure(job: Job, fragments: Sequence[Fragment], shards: int) -> list[list[Any]]:
+    """The accumulators of some fragments, each cut into shards where it can be."""
+    return [_split(s, seen, shards) for s, seen in zip(job.statistics, fold(job, fragments), strict=True)]
+
+
+def _split(statistic: Statistic[Any], seen: Any, shards: int) -> list[Any]:
+    split = getattr(statistic, "split", None)
+    return [seen] if split is None else list(split(seen, shards))
+
+
+def _take(measured: list[list[Any]], index: int, shard: int) -> Any:
+    return measured[index][shard]
+
+
+def _merge(job: Job, index: int, parts: Sequence[Any]) -> Any:
+    statistic = job.statistics[index]
+    merged = statistic.start()
+    for part in parts:
+        merged = statistic.merge(merged, part)
+    return merged
+
+
+def _finish(job: Job, index: int, seen: Any) -> Any:
+    return job.statistics[index].finish(seen)
+
+
+def _join(job: Job, index: int, parts: Sequence[Any]) -> Any:
+    """The result of an accumulator whose shards hold different values."""
+    statistic: Any = job.statistics[index]
+    return statistic.join([statistic.finish(part) for part in parts])

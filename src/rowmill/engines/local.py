@@ -1,0 +1,64 @@
+"""Threads of this process. All fold into the same accumulators, one thread at a time into each."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from rowmill.engines.engine import Job
+from rowmill.progress import progress_bar
+from rowmill.sources.source import Fragment
+
+
+@dataclass(frozen=True)
+class LocalEngine:
+    """`threads` read and measure; memory is that many fragments, and the accumulators once."""
+
+    threads: int
+
+    def run(self, job: Job, fragments: Sequence[Fragment], progress: bool | None) -> Sequence[Any]:
+        statistics = job.statistics
+        seen = [statistic.start() for statistic in statistics]
+        locks = [threading.Lock() for _ in statistics]
+        todo, turn = iter(fragments), threading.Lock()
+        failed = threading.Event()
+
+        def take() -> Fragment | None:
+            with turn:
+                return None if failed.is_set() else next(todo, None)
+
+        def work(advance: Any) -> None:
+            try:
+                while (fragment := take()) is not None:
+                    frames = job.frames(fragment)
+                    for index in _free_first(locks):
+                        try:
+                            seen[index] = statistics[index].update(seen[index], frames[index])
+                        finally:
+                            locks[index].release()
+                    with turn:
+                        advance(fragment.rows)
+            except BaseException:
+                failed.set()
+                raise
+
+        with progress_bar("fitting", sum(f.rows for f in fragments), progress) as advance:
+            with ThreadPoolExecutor(self.threads, "rowmill-fit") as pool:
+                for done in [pool.submit(work, advance) for _ in range(self.threads)]:
+                    done.result()
+            return [statistic.finish(state) for statistic, state in zip(statistics, seen, strict=True)]
+
+
+def _free_first(locks: Sequence[threading.Lock]) -> Iterator[int]:
+    """Every number once, with its lock held: those that no other thread is at first."""
+    waiting = list(range(len(locks)))
+    while waiting:
+        index = next((i for i in waiting if locks[i].acquire(blocking=False)), None)
+        if index is None:
+            index = waiting[0]
+            locks[index].acquire()
+        waiting.remove(index)
+        yield index

@@ -1,0 +1,74 @@
+"""The picture of a graph: SVG drawn by ourselves, columns at the top and what is made of them below."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from os import PathLike
+from pathlib import Path
+
+from rowmill.graph.node import Apply, Node, Select, walk
+
+_LINE, _LETTER, _GAP, _HIGH = 64, 7.2, 28, 34
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Shows itself in a notebook; `save(path)` writes an SVG file."""
+
+    node: Node
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+    def save(self, path: str | PathLike[str]) -> None:
+        Path(path).write_text(self.svg())
+
+    def svg(self) -> str:
+        nodes = list(walk(self.node))
+        level: dict[int, int] = {}
+        for node in nodes:
+            level[id(node)] = 1 + max((level[id(parent)] for parent in node.parents), default=-1)
+        lines: dict[int, list[Node]] = {}
+        for node in nodes:
+            lines.setdefault(level[id(node)], []).append(node)
+        wide = {line: sum(_width(n) + _GAP for n in members) for line, members in lines.items()}
+        total = max(wide.values())
+        place: dict[int, tuple[float, float]] = {}
+        for line, members in lines.items():
+            x = (total - wide[line]) / 2 + _GAP / 2
+            for node in members:
+                place[id(node)] = (x + _width(node) / 2, line * _LINE + _HIGH / 2 + 8)
+                x += _width(node) + _GAP
+        drawn = [_edge(place[id(p)], place[id(n)]) for n in nodes for p in n.parents]
+        drawn += [_box(node, place[id(node)]) for node in nodes]
+        high = len(lines) * _LINE - (_LINE - _HIGH) + 16
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {total:.0f} {high}" width="{total:.0f}" '
+            f'height="{high}" font-family="monospace" font-size="12">{"".join(drawn)}</svg>'
+        )
+
+
+def _text(node: Node) -> str:
+    return node.label if len(node.label) <= 44 else node.label[:43] + "…"
+
+
+def _width(node: Node) -> float:
+    return max(36.0, len(_text(node)) * _LETTER + 20)
+
+
+def _box(node: Node, at: tuple[float, float]) -> str:
+    fill = "#dbeafe" if isinstance(node, Select) else "#dcfce7" if isinstance(node, Apply) else "#f1f5f9"
+    x, y = at[0] - _width(node) / 2, at[1] - _HIGH / 2
+    return (
+        f'<g><title>{escape(node.label)}</title><rect x="{x:.1f}" y="{y:.1f}" width="{_width(node):.1f}" '
+        f'height="{_HIGH}" rx="7" fill="{fill}" stroke="#64748b"/><text x="{at[0]:.1f}" y="{at[1] + 4:.1f}" '
+        f'text-anchor="middle" fill="#0f172a">{escape(_text(node))}</text></g>'
+    )
+
+
+def _edge(start: tuple[float, float], end: tuple[float, float]) -> str:
+    (x, y), (to_x, to_y) = (start[0], start[1] + _HIGH / 2), (end[0], end[1] - _HIGH / 2)
+    middle = (y + to_y) / 2
+    path = f"M{x:.1f},{y:.1f} C{x:.1f},{middle:.1f} {to_x:.1f},{middle:.1f} {to_x:.1f},{to_y:.1f}"
+    return f'<path d="{path}" fill="none" stroke="#94a3b8"/>'

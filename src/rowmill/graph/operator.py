@@ -1,0 +1,208 @@
+"""What an operator is: frozen configuration that says which columns it makes of which, and what it has to learn first.
+
+Columns come in as `Inputs`, expressions go out as `Output`s. An operator that learns names the statistics it needs and
+makes its `Fitted` state of their results; it never sees how or where they are computed. Operators are written against
+this page and registered in `rowmill.ops`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
+
+import polars as pl
+
+from rowmill.errors import ArgumentError, NotFittedError
+from rowmill.graph.node import Node, apply
+from rowmill.graph.selector import Group
+from rowmill.schema import ColumnSchema, Schema
+from rowmill.statistics.statistic import Statistic
+from rowmill.statistics.table import Table
+
+T = TypeVar("T")
+
+ROW = "__row__"  # the number of a row in its table: a column that every table has, for operators that need it
+
+
+@dataclass(frozen=True)
+class Output:
+    """A column that an operator makes: its description, and how it is computed (None: `change` makes it)."""
+
+    column: ColumnSchema
+    value: pl.Expr | None
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What an operator gets at its place in the graph: columns with their expressions, alone or in groups."""
+
+    schema: Schema
+    groups: tuple[Group, ...]
+    needed: Schema  # of the nodes that the operator depends on
+    exprs: Mapping[str, pl.Expr] = field(default_factory=dict)
+    training: bool = False  # whether the rows are those that the operator has learnt from
+
+    def __getitem__(self, name: str) -> pl.Expr:
+        """The expression of an input column."""
+        return self.exprs[name] if name in self.exprs else pl.col(name)
+
+    def column(self, name: str) -> ColumnSchema:
+        """The description of an input column, or of one that the operator depends on."""
+        known: ColumnSchema = (
+            self.needed[name] if name not in self.schema and name in self.needed else self.schema[name]
+        )
+        return known
+
+
+class Fitted:
+    """What an operator has learnt: plain values, and tables. Saved as JSON and Parquet."""
+
+    def __init__(
+        self, values: Mapping[str, Any] | None = None, tables: Mapping[str, pl.DataFrame | Table] | None = None
+    ) -> None:
+        self.values: dict[str, Any] = dict(values or {})
+        self.tables = {name: t if isinstance(t, Table) else Table(t) for name, t in (tables or {}).items()}
+        self._made: dict[str, Any] = {}
+        self._lock = threading.RLock()
+
+    def once(self, key: str, make: Callable[[], T]) -> T:
+        """What `make` gives, made once however many fragments and threads ask: a lookup, above all."""
+        if key not in self._made:
+            with self._lock:
+                if key not in self._made:
+                    self._made[key] = make()
+        return self._made[key]  # type: ignore[no-any-return]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"values": self.values, "tables": self.tables}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["values"], state["tables"])  # type: ignore[misc]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Fitted) and self.values == other.values and self.tables == other.tables
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Operator:
+    """Columns in, columns out. Subclasses are frozen dataclasses of their settings."""
+
+    @property
+    def rowwise(self) -> bool:
+        """Whether a row that comes out depends on that row only, not on its neighbours."""
+        return not self.changes_rows
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether other rows come out than go in; if so, `change` says which."""
+        return False
+
+    def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
+        """The columns made. Before fitting (`fitted` is None) only their descriptions are used."""
+        raise NotImplementedError
+
+    def shared(self, inputs: Inputs, fitted: Fitted | None) -> Mapping[str, pl.Expr]:
+        """Columns that several outputs are computed from; they are there as inputs of these names."""
+        return {}
+
+    def change(self, frame: pl.DataFrame, inputs: Inputs) -> Change:
+        """Which rows stay, and new columns. `frame` has the input columns by their names."""
+        raise NotImplementedError
+
+    def dependencies(self) -> Sequence[Any]:
+        """Nodes or columns that are needed besides those the operator is applied to."""
+        return ()
+
+    @property
+    def learns_only_from_dependencies(self) -> bool:
+        """Whether they are needed for fitting alone, so that a served row may lack them."""
+        return False
+
+    @property
+    def label(self) -> str:
+        return type(self).__name__
+
+    def settings(self) -> dict[str, Any]:
+        """The settings, as given."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.init}  # type: ignore[arg-type]
+
+    def __rrshift__(self, left: Any) -> Node:
+        return apply(left, self)
+
+
+class StatOperator(Operator):
+    """An operator that learns from the data before it can transform."""
+
+    def statistics(self, inputs: Inputs) -> Mapping[str, Statistic[Any]]:
+        """What has to be known of the input columns, each under a name of the operator's choice."""
+        raise NotImplementedError
+
+    def measured(self, inputs: Inputs) -> Mapping[str, pl.Expr]:
+        """Columns that the statistics look at besides the input columns."""
+        return {}
+
+    def learn(self, results: Mapping[str, Any], inputs: Inputs) -> Fitted:
+        """The state, from the results of the statistics."""
+        raise NotImplementedError
+
+    def remember(self, fitted: Fitted) -> None:
+        """Keep what the latest fit learnt, for people to look at; nothing is computed from it."""
+        object.__setattr__(self, "_learnt", fitted)
+
+    @property
+    def fitted(self) -> bool:
+        return getattr(self, "_learnt", None) is not None
+
+    @property
+    def learnt(self) -> Fitted:
+        """What the latest fit learnt."""
+        learnt: Fitted | None = getattr(self, "_learnt", None)
+        if learnt is None:
+            raise NotFittedError(f"{self.label} has not been fitted; call workflow.fit(dataset) first")
+        return learnt
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_learnt"}
+
+
+@dataclass(frozen=True)
+class Change:
+    """Rows by their number before (repeated or left out), or None for all new rows; and columns made for them."""
+
+    rows: pl.Series | None
+    columns: pl.DataFrame
+
+
+def one_per_column(
+    inputs: Inputs, make: Callable[[ColumnSchema, pl.Expr], tuple[ColumnSchema, pl.Expr]]
+) -> list[Output]:
+    """An output for every input column, by a function of its description and expression."""
+    return [Output(*make(column, inputs[column.name])) for column in inputs.schema]
+
+
+def by_leaf(column: ColumnSchema, value: pl.Expr, change: Callable[[pl.Expr], pl.Expr]) -> pl.Expr:
+    """`change` applied to the values, or to the leaves of lists."""
+    if not column.is_list:
+        return change(value)
+    leaves = change(pl.element())
+    return value.list.eval(leaves) if column.width is None else value.arr.eval(leaves)
+
+
+def numeric(column: ColumnSchema, operator: Operator) -> ColumnSchema:
+    """The column, if it holds numbers or flags."""
+    if column.dtype != "bool" and not column.dtype.startswith(("int", "uint", "float", "decimal")):
+        raise ArgumentError(
+            f"{operator.label} wants numbers, and column {column.name!r} is {column.dtype}; leave it out, or turn it "
+            f"into numbers first"
+        )
+    return column
+
+
+def ungrouped(inputs: Inputs, operator: Operator) -> list[str]:
+    """The names, for an operator to which groups of columns mean nothing."""
+    if any(isinstance(group, tuple) for group in inputs.groups):
+        raise ArgumentError(f"{operator.label} takes single columns, and got groups: {inputs.groups}; give plain names")
+    return inputs.schema.column_names

@@ -1,0 +1,247 @@
+"""From a graph to a query: the expressions of all operators nested into one selection, cut only where they must be.
+
+A resolved graph comes in; a `Program` that turns a frame of the table into a frame of the wanted columns goes out. It
+is cut into steps where rows change, and where a column that is costly to make is used more than once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from rowmill.errors import ArgumentError
+from rowmill.graph.node import Apply, Concat, Named, Node, Only, Select, Without, walk
+from rowmill.graph.operator import ROW, Inputs, Operator, StatOperator
+from rowmill.graph.resolve import Resolved
+
+Values = dict[str, pl.Expr]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A step that adds columns to the frame."""
+
+    exprs: Mapping[str, pl.Expr]
+
+    def run(self, frame: pl.DataFrame) -> pl.DataFrame:
+        return frame.with_columns(expr.alias(name) for name, expr in self.exprs.items())
+
+    @property
+    def reads(self) -> set[str]:
+        return _roots(self.exprs.values())
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A step that changes which rows there are, by an operator on some columns; new columns get a prefix."""
+
+    operator: Operator
+    inputs: Inputs
+    taken: Mapping[str, pl.Expr]
+    prefix: str
+
+    def run(self, frame: pl.DataFrame) -> pl.DataFrame:
+        given = frame.select(expr.alias(name) for name, expr in self.taken.items())
+        change = self.operator.change(given, self.inputs)
+        made = change.columns.rename(lambda name: self.prefix + name)
+        if change.rows is None:
+            return made
+        kept = frame[change.rows]
+        return kept.hstack(made.get_columns()) if made.width else kept
+
+    @property
+    def reads(self) -> set[str]:
+        return _roots(self.taken.values())
+
+
+@dataclass(frozen=True)
+class Program:
+    """Steps on a frame, and the columns that come out. `inputs` are the table's columns that it reads."""
+
+    steps: tuple[Columns | Rows, ...]
+    outputs: Mapping[str, pl.Expr]
+    inputs: tuple[str, ...]
+    numbered: bool  # whether it needs the number of each row, in a column named ROW
+    rowwise: bool
+    changes_rows: bool
+
+    def run(self, frame: pl.DataFrame) -> pl.DataFrame:
+        for step in self.steps:
+            frame = step.run(frame)
+        if not self.outputs:
+            return pl.DataFrame(height=frame.height)
+        return frame.select(expr.alias(name) for name, expr in self.outputs.items())
+
+    def numbered_rows(self, frame: pl.DataFrame, start: int) -> pl.DataFrame:
+        """The frame with the numbers of its rows, if the program needs them."""
+        if not self.numbered:
+            return frame
+        return frame.with_columns(pl.int_range(start, start + frame.height, dtype=pl.Int64, eager=True).alias(ROW))
+
+
+def compile_outputs(resolved: Resolved, columns: Sequence[str] | None = None, *, training: bool = False) -> Program:
+    """The program that makes the graph's output columns, or some of them."""
+    compiler = _Compiler(resolved, [resolved.output], training)
+    made = compiler.values(resolved.output)
+    wanted = list(made) if columns is None else columns
+    return compiler.program({name: made[name] for name in wanted})
+
+
+def compile_inputs(resolved: Resolved, nodes: Sequence[Apply]) -> Program:
+    """The program that makes what the operators of these nodes learn from; columns are named `number:name`."""
+    compiler = _Compiler(resolved, [parent for node in nodes for parent in node.parents], training=True)
+    outputs: Values = {}
+    for node in nodes:
+        operator: StatOperator = node.operator
+        inputs = compiler.inputs(node)
+        prefix = f"{resolved.number[id(node)]}:"
+        columns = {name: inputs[name] for name in (*inputs.schema.column_names, *inputs.needed.column_names)}
+        for name, expr in {**columns, **operator.measured(inputs)}.items():
+            outputs[prefix + name] = expr
+    return compiler.program(outputs)
+
+
+def row_changes(node: Node) -> frozenset[int]:
+    """Which operators change the rows on the way to this node: what two nodes must share to be used together."""
+    return frozenset(
+        id(n) for parent in node.parents for n in walk(parent) if isinstance(n, Apply) and n.operator.changes_rows
+    )
+
+
+class _Compiler:
+    """Goes through the nodes once and keeps, for each, the expressions of its columns."""
+
+    def __init__(self, resolved: Resolved, targets: Sequence[Node], training: bool) -> None:
+        self._resolved = resolved
+        self._training = training
+        self._steps: list[Columns | Rows] = []
+        self._values: dict[int, Values] = {}
+        self._rowwise = True
+        self._new_rows: str | None = None  # the operator after which the table's own columns are gone
+        self._targets = {id(target) for target in targets}
+        seen: set[int] = set()
+        for target in targets:
+            for node in walk(target):
+                if id(node) not in seen:
+                    seen.add(id(node))
+                    self._values[id(node)] = self._compile(node)
+
+    def values(self, node: Node) -> Values:
+        return self._values[id(node)]
+
+    def inputs(self, node: Apply) -> Inputs:
+        exprs: Values = {}
+        for parent in reversed(node.parents):
+            if id(parent) in self._values:
+                exprs.update(self._values[id(parent)])
+        return replace(self._resolved.inputs(node), exprs={**exprs, ROW: pl.col(ROW)}, training=self._training)
+
+    def program(self, outputs: Values) -> Program:
+        steps, wanted = _used(self._steps, _roots(outputs.values()))
+        changes = any(isinstance(step, Rows) for step in steps)
+        inputs = tuple(name for name in self._resolved.root.column_names if name in wanted)
+        return Program(steps, outputs, inputs, ROW in wanted, self._rowwise, changes)
+
+    def _compile(self, node: Node) -> Values:
+        if isinstance(node, Select):
+            self._check_rows(node)
+            return {name: pl.col(name) for name in self._resolved.schema(node).column_names}
+        if isinstance(node, Apply):
+            return self._applied(node)
+        if isinstance(node, Concat):
+            joined: Values = {}
+            for parent in node.parents:
+                joined.update(self.values(parent))
+            return joined
+        assert isinstance(node, Named | Only | Without)
+        made = self.values(node.parents[0])
+        return {name: made[name] for name in self._resolved.schema(node).column_names}
+
+    def _applied(self, node: Apply) -> Values:
+        operator: Operator = node.operator
+        fitted = self._resolved.state(node)
+        number = self._resolved.number[id(node)]
+        self._rowwise = self._rowwise and operator.rowwise
+        inputs = self.inputs(node)
+        if operator.changes_rows:
+            return self._changed(node, operator, inputs, f"{number}:")
+        if shared := operator.shared(inputs, fitted):
+            names = {name: f"{number}:{name}" for name in shared}
+            self._steps.append(Columns({names[name]: expr for name, expr in shared.items()}))
+            inputs = replace(inputs, exprs={**inputs.exprs, **{n: pl.col(column) for n, column in names.items()}})
+        made = {output.column.name: output.value for output in operator.outputs(inputs, fitted)}
+        values = {name: value for name, value in made.items() if value is not None}
+        if len(self._resolved.consumers[number]) > 1 and id(node) not in self._targets:
+            return self._kept(values, f"{number}:")
+        return values
+
+    def _kept(self, values: Values, prefix: str) -> Values:
+        """The same columns, computed once and put into the frame."""
+        costly = {name: expr for name, expr in values.items() if not _is_plain(expr)}
+        if costly:
+            self._steps.append(Columns({prefix + name: expr for name, expr in costly.items()}))
+        return {name: pl.col(prefix + name) if name in costly else expr for name, expr in values.items()}
+
+    def _changed(self, node: Apply, operator: Operator, inputs: Inputs, prefix: str) -> Values:
+        taken = {name: inputs[name] for name in inputs.schema.column_names}
+        for other, values in self._values.items():  # what was made of the rows before goes with its rows
+            self._values[other] = self._kept(values, f"{prefix}{other}:")
+        inputs = self.inputs(node)
+        taken = {name: inputs[name] for name in (*inputs.schema.column_names, *inputs.needed.column_names)}
+        self._steps.append(Rows(operator, replace(inputs, exprs={}), taken, prefix))
+        outputs = list(operator.outputs(inputs, self._resolved.state(node)))
+        if all(output.value is None for output in outputs):
+            self._check_alone(node)
+            self._new_rows = operator.label
+        return {
+            output.column.name: pl.col(prefix + output.column.name) if output.value is None else output.value
+            for output in outputs
+        }
+
+    def _check_alone(self, node: Apply) -> None:
+        """Columns from before cannot stand beside the new rows."""
+        before = {id(n) for n in walk(node)} - {id(node)}
+        number = self._resolved.number
+        for other in self._values:
+            node_number = next((n for i, n in number.items() if i == other), None)
+            children = [] if node_number is None else self._resolved.consumers[node_number]
+            if any(id(child) not in before and child is not node for child in children) or other in self._targets:
+                raise _mixed(node.operator.label)
+
+    def _check_rows(self, node: Node) -> None:
+        if self._new_rows is not None:
+            raise _mixed(self._new_rows)
+
+
+def _mixed(label: str) -> ArgumentError:
+    return ArgumentError(
+        f"{label} makes new rows, and columns from before it cannot stand beside them; select every column you want "
+        f"through {label}"
+    )
+
+
+def _roots(exprs: Any) -> set[str]:
+    return {name for expr in exprs for name in expr.meta.root_names()}
+
+
+def _is_plain(expr: pl.Expr) -> bool:
+    """Whether it is just a column."""
+    return expr.meta.is_column()
+
+
+def _used(steps: Sequence[Columns | Rows], wanted: set[str]) -> tuple[tuple[Columns | Rows, ...], set[str]]:
+    """The steps that the wanted columns need, and the columns of the table that these need."""
+    kept: list[Columns | Rows] = []
+    for step in reversed(steps):
+        if isinstance(step, Columns):
+            exprs = {name: expr for name, expr in step.exprs.items() if name in wanted}
+            if not exprs:
+                continue
+            wanted = wanted - set(exprs)
+            step = Columns(exprs)
+        kept.append(step)
+        wanted = wanted | step.reads
+    return tuple(reversed(kept)), wanted

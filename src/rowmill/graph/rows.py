@@ -1,0 +1,54 @@
+"""Rows in memory of any kind as a frame, and a frame as that kind again: `transform` gives back what it got."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rowmill.errors import ArgumentError
+from rowmill.sources.frames import as_frame
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A frame, and how to give another the form that this one came in."""
+
+    frame: pl.DataFrame
+    like: Callable[[pl.DataFrame], Any]
+
+
+def as_rows(given: Any) -> Rows:
+    """A frame from anything that holds rows: a frame of any kind, a dict, or a list of dicts."""
+    if isinstance(given, pl.DataFrame):
+        return Rows(given, lambda frame: frame)
+    if isinstance(given, pl.LazyFrame):
+        return Rows(given.collect(), lambda frame: frame.lazy())
+    if isinstance(given, Mapping):
+        if any(_is_many(value) for value in given.values()):
+            frame = as_frame(given)
+            assert frame is not None
+            return Rows(frame, lambda made: {name: made.get_column(name).to_numpy() for name in made.columns})
+        return Rows(pl.DataFrame([dict(given)]), lambda made: made.row(0, named=True) if made.height else {})
+    if isinstance(given, list):
+        if not all(isinstance(row, Mapping) for row in given):
+            raise ArgumentError("cannot transform a list of something else than dicts; wanted one dict for each row")
+        return Rows(pl.DataFrame([dict(row) for row in given], infer_schema_length=None), lambda made: made.to_dicts())
+    frame = as_frame(given)
+    if frame is None:
+        raise ArgumentError(
+            f"cannot transform {type(given).__name__}; wanted a Dataset, a frame, a dict, or a list of dicts"
+        )
+    if type(given).__module__.split(".")[0] == "pandas":
+        return Rows(frame, lambda made: made.to_pandas())
+    if type(given).__module__.split(".")[0] == "pyarrow":
+        return Rows(frame, lambda made: made.to_arrow())
+    return Rows(frame, lambda made: made)
+
+
+def _is_many(value: Any) -> bool:
+    """Whether a value of a dict is a column, not the value of a single row."""
+    return isinstance(value, np.ndarray | pl.Series | list | tuple) or hasattr(value, "__arrow_c_stream__")

@@ -1,0 +1,81 @@
+"""A graph that has learnt what it had to, ready to run: frames in the table's columns in, the wanted columns out."""
+
+from __future__ import annotations
+
+import threading
+
+import polars as pl
+
+from rowmill.errors import ColumnError
+from rowmill.graph.node import Select
+from rowmill.graph.program import Program, compile_outputs
+from rowmill.graph.resolve import Resolved
+from rowmill.schema import Schema
+from rowmill.sources.types import frame_type
+
+
+class Transformation:
+    """Programs for a resolved graph, compiled when first asked for. Never changes: a lazy dataset may hold on to it."""
+
+    def __init__(self, resolved: Resolved) -> None:
+        self.resolved = resolved
+        selected = {
+            n for node in resolved.nodes if isinstance(node, Select) for n in resolved.schema(node).column_names
+        }
+        self.input_schema = Schema(column for column in resolved.root if column.name in selected)
+        self._steps: dict[tuple[tuple[str, ...], bool], Step] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def output_schema(self) -> Schema:
+        return self.resolved.output_schema
+
+    def step(self, columns: tuple[str, ...] | None = None, *, training: bool = False) -> Step:
+        """What makes these columns, or all. `training`: the rows are those that the operators have learnt from."""
+        wanted = tuple(self.output_schema.column_names) if columns is None else columns
+        with self._lock:
+            if (wanted, training) not in self._steps:
+                program = compile_outputs(self.resolved, wanted, training=training)
+                self._steps[wanted, training] = Step(program, self.input_schema)
+            return self._steps[wanted, training]
+
+    def __getstate__(self) -> Resolved:
+        return self.resolved
+
+    def __setstate__(self, resolved: Resolved) -> None:
+        self.__init__(resolved)  # type: ignore[misc]
+
+
+class Step:
+    """A program for some columns, on frames in the types that the workflow was fitted with."""
+
+    def __init__(self, program: Program, schema: Schema) -> None:
+        self.program = program
+        self.inputs = program.inputs
+        self._dtypes = {name: frame_type(schema[name]) for name in program.inputs}
+
+    def run(self, frame: pl.DataFrame, start: int = 0) -> pl.DataFrame:
+        """The columns made of a frame whose first row has the number `start` in its table."""
+        return self.program.run(self.program.numbered_rows(self._fitting(frame), start))
+
+    def _fitting(self, frame: pl.DataFrame) -> pl.DataFrame:
+        found = frame.schema
+        for name in self.inputs:
+            if name not in found:
+                raise missing(name, frame.columns)
+        strange = {name: dtype for name, dtype in self._dtypes.items() if found[name] != dtype}
+        if not strange:
+            return frame
+        try:
+            return frame.with_columns(pl.col(name).cast(dtype) for name, dtype in strange.items())
+        except pl.exceptions.PolarsError as error:
+            named = {name: f"{found[name]}, wanted {dtype}" for name, dtype in strange.items()}
+            raise ColumnError(f"columns of another type than when the workflow was fitted: {named}; {error}") from error
+
+
+def missing(name: str, columns: list[str]) -> ColumnError:
+    """The error for a column that is needed and not there."""
+    return ColumnError(
+        f"no column {name!r} among {columns}, and the workflow needs it; add it, or leave out what is made of it with "
+        f"workflow.remove_inputs([{name!r}])"
+    )

@@ -1,0 +1,41 @@
+"""The operators. `OPERATORS` is all that a saved workflow can name."""
+
+from rowmill.graph.node import Subgraph
+from rowmill.graph.operator import Operator, StatOperator
+from rowmill.graph.selector import ColumnSelector
+from rowmill.ops.bucket import Bucketize, HashBucket, HashedCross
+from rowmill.ops.categorify import Categorify
+from rowmill.ops.describe import (
+    AddMetadata,
+    AddProperties,
+    AddTags,
+    DataStats,
+    DropLowCardinality,
+    ReduceDtypeSize,
+    Rename,
+    TagAsItemFeatures,
+    TagAsItemID,
+    TagAsUserFeatures,
+    TagAsUserID,
+)
+from rowmill.ops.embedding import get_embedding_sizes
+from rowmill.ops.fill import FillMedian, FillMissing
+from rowmill.ops.join import JoinExternal, JoinGroupby
+from rowmill.ops.lists import ListSlice, ValueCount
+from rowmill.ops.rows import DifferenceLag, Dropna, Filter, Groupby
+from rowmill.ops.scale import Clip, LogOp, Normalize, NormalizeMinMax
+from rowmill.ops.similarity import ColumnSimilarity
+from rowmill.ops.target import TargetEncoding
+from rowmill.ops.udf import Expr, LambdaOp
+
+OPERATORS: dict[str, type[Operator]] = {
+    operator.__name__: operator
+    for operator in (
+        AddMetadata, AddProperties, AddTags, Bucketize, Categorify, Clip, ColumnSimilarity, DataStats, DifferenceLag,
+        DropLowCardinality, Dropna, Expr, FillMedian, FillMissing, Filter, Groupby, HashBucket, HashedCross,
+        JoinExternal, JoinGroupby, LambdaOp, ListSlice, LogOp, Normalize, NormalizeMinMax, ReduceDtypeSize, Rename,
+        TagAsItemFeatures, TagAsItemID, TagAsUserFeatures, TagAsUserID, TargetEncoding, ValueCount,
+    )
+}  # fmt: skip
+
+__all__ = [*OPERATORS, "OPERATORS", "ColumnSelector", "Operator", "StatOperator", "Subgraph", "get_embedding_sizes"]

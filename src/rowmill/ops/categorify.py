@@ -1,0 +1,241 @@
+"""Values to codes: Categorify. 0 is padding, 1 null, from 2 on out-of-vocabulary, then the vocabulary by frequency."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rowmill.errors import ArgumentError, UnseenValueError
+from rowmill.graph.operator import Fitted, Inputs, Output, StatOperator
+from rowmill.graph.selector import Group
+from rowmill.ops.columns import like, retagged
+from rowmill.ops.embedding import embedding_size
+from rowmill.ops.vocabulary import SIZE, Vocabulary, given_vocabulary, write_vocabulary
+from rowmill.schema import ColumnSchema, Tags
+from rowmill.sizes import parse_bytes
+from rowmill.sources.types import frame_type, polars_type
+from rowmill.statistics.counts import COUNT, Ranked, Values
+from rowmill.statistics.lookup import Lookup
+from rowmill.statistics.values import hashes, over_leaves, without_nan
+
+NULL, OOV = 1, 2
+
+
+@dataclass(frozen=True, eq=False)
+class Categorify(StatOperator):
+    """Replaces values by codes from 0 to the cardinality, most frequent first.
+
+    `freq_threshold`: values seen less often have no code of their own. `max_size`: the number of codes, reserved ones
+    included. `num_buckets`: so many out-of-vocabulary codes, chosen by hash, instead of one. Each of the three is one
+    number, or a dict by column. `vocabs`: column to the values to use (a series, a list, or the path of a Parquet file)
+    instead of learning them. Groups of columns share a vocabulary (`encode_type="joint"`) or are combined into one
+    column named by joining their names with `name_sep` ("combo"). `single_table`: the codes of the columns follow each
+    other, for one embedding table. `unseen="error"`: a value that has no code is refused when transforming.
+    `out_path`: where to write the vocabularies as Parquet when fitting; nowhere by default. `dtype`: int64 by default.
+    `cardinality_memory_limit`: counts larger than this go to disk. The rest is accepted and means nothing here.
+    """
+
+    freq_threshold: int | Mapping[str, int] = 0
+    out_path: str | None = None
+    cat_cache: Any = "host"
+    dtype: Any = None
+    on_host: bool = True
+    encode_type: str = "joint"
+    name_sep: str = "_"
+    search_sorted: bool = False
+    num_buckets: int | Mapping[str, int] | None = None
+    vocabs: Mapping[str, Any] | None = None
+    max_size: int | Mapping[str, int] = 0
+    single_table: bool = False
+    cardinality_memory_limit: int | str | None = None
+    tree_width: Any = None
+    split_out: Any = 1
+    split_every: Any = 8
+    unseen: str = "oov"
+
+    def __post_init__(self) -> None:
+        if self.encode_type not in ("joint", "combo"):
+            raise ArgumentError(f"encode_type is {self.encode_type!r}; wanted 'joint' or 'combo'")
+        if self.unseen not in ("oov", "error"):
+            raise ArgumentError(f"unseen is {self.unseen!r}; wanted 'oov' or 'error'")
+        if self.vocabs is not None and self.encode_type == "combo":
+            raise ArgumentError("vocabs were given with encode_type='combo'; learn combinations, or use 'joint'")
+        if self.freq_threshold and self.max_size:
+            raise ArgumentError("both freq_threshold and max_size were given; they exclude each other")
+        if self.search_sorted and self.freq_threshold:
+            raise ArgumentError("search_sorted was given with freq_threshold; they exclude each other")
+        for name in ("freq_threshold", "max_size", "num_buckets"):
+            self._check_sizes(name, getattr(self, name))
+
+    def _check_sizes(self, name: str, given: Any) -> None:
+        for value in given.values() if isinstance(given, Mapping) else [given]:
+            if value is None and name == "num_buckets":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or value < (name == "num_buckets"):
+                raise ArgumentError(f"{name} is {given!r}; wanted a positive whole number, or a dict of them by column")
+
+    def vocabularies(self, inputs: Inputs) -> list[Vocabulary]:
+        """What is encoded together: one vocabulary for each column or group."""
+        made = [self._vocabulary(group) for group in inputs.groups]
+        shared = [name for vocabulary in made if not vocabulary.combined for name in vocabulary.columns]
+        twice = sorted({name for name in shared if shared.count(name) > 1})
+        if twice:
+            raise ArgumentError(
+                f"columns {twice} are in two groups; a column has one vocabulary; name each column once"
+            )
+        return made
+
+    def _vocabulary(self, group: Group) -> Vocabulary:
+        columns = (group,) if isinstance(group, str) else group
+        return Vocabulary(
+            name=self.name_sep.join(columns),
+            columns=columns,
+            combined=self.encode_type == "combo" and len(columns) > 1,
+            threshold=_for(self.freq_threshold, columns) or 0,
+            buckets=_for(self.num_buckets, columns) or 1,
+            most=_for(self.max_size, columns) or 0,
+        )
+
+    def statistics(self, inputs: Inputs) -> Mapping[str, Ranked]:
+        limit = self.cardinality_memory_limit
+        memory = {} if limit is None else {"memory": parse_bytes(limit, "cardinality_memory_limit")}
+        learnt = [vocabulary for vocabulary in self.vocabularies(inputs) if self._given(vocabulary) is None]
+        return {v.name: Ranked(v.groups, least=v.threshold, most=v.kept, **memory) for v in learnt}
+
+    def _given(self, vocabulary: Vocabulary) -> Any:
+        found = [self.vocabs[c] for c in (vocabulary.name, *vocabulary.columns) if self.vocabs and c in self.vocabs]
+        return found[0] if found else None
+
+    def learn(self, results: Mapping[str, Values], inputs: Inputs) -> Fitted:
+        tables, values = {}, {}
+        for vocabulary in self.vocabularies(inputs):
+            given = self._given(vocabulary)
+            schema = {c: _leaf_type(inputs.column(c)) for c in vocabulary.keys}
+            nulls = unseen = 0
+            if given is None:
+                found = results[vocabulary.name]
+                table = pl.DataFrame(schema={**schema, COUNT: pl.Int64}) if found.frame is None else found.frame
+                nulls, unseen = found.nulls, found.seen - int(table[COUNT].sum())
+            else:
+                table = given_vocabulary(given, vocabulary, schema)
+            tables[vocabulary.name] = table.rename({COUNT: vocabulary.name + SIZE})
+            values[vocabulary.name] = {"nulls": nulls, "unseen": unseen}
+        fitted = Fitted({"observed": values}, tables)
+        if self.out_path is not None:
+            for vocabulary in self.vocabularies(inputs):
+                observed = values[vocabulary.name]
+                write_vocabulary(
+                    self.out_path, vocabulary, tables[vocabulary.name], observed["nulls"], observed["unseen"]
+                )
+        return fitted
+
+    def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
+        vocabularies = self.vocabularies(inputs)
+        total = sum(_cardinality(v, fitted) for v in vocabularies) if fitted and self.single_table else None
+        start = 0
+        for vocabulary in vocabularies:
+            for columns in vocabulary.encoded:
+                column = self._described(inputs, vocabulary, columns, fitted, total)
+                value = None if fitted is None else self._encoded(inputs, vocabulary, columns, fitted, start)
+                yield Output(column, inputs[columns[0]] if value is None else value)
+            if fitted is not None and self.single_table:
+                start += _cardinality(vocabulary, fitted)
+
+    def _described(
+        self, inputs: Inputs, vocabulary: Vocabulary, columns: Sequence[str], fitted: Fitted | None, total: int | None
+    ) -> ColumnSchema:
+        first = inputs.column(columns[0])
+        if vocabulary.combined:
+            first = ColumnSchema(vocabulary.name)
+        made = retagged(first, Tags.CATEGORICAL).with_dtype(self.dtype or "int64")
+        settings = {
+            "num_buckets": vocabulary.buckets if self.num_buckets else None,
+            "freq_threshold": vocabulary.threshold,
+            "max_size": vocabulary.most,
+        }
+        if fitted is None:
+            return made.with_properties(settings)
+        cardinality = total or _cardinality(vocabulary, fitted)
+        return made.with_properties(
+            {
+                **settings,
+                "domain": {"min": 0, "max": cardinality - 1, "name": vocabulary.name},
+                "embedding_sizes": {"cardinality": cardinality, "dimension": embedding_size(cardinality)},
+            }
+        )
+
+    def _encoded(
+        self, inputs: Inputs, vocabulary: Vocabulary, columns: Sequence[str], fitted: Fitted, start: int
+    ) -> pl.Expr:
+        dtype = polars_type(self.dtype or "int64")
+        table = fitted.tables[vocabulary.name]
+        find = partial(fitted.once, vocabulary.name, lambda: Lookup(table.frame.select(vocabulary.keys)))
+        strict = self.unseen == "error"
+        encode = partial(_codes, find=find, buckets=vocabulary.buckets, start=start, dtype=dtype, strict=strict)
+        if vocabulary.combined:
+            row = pl.struct(inputs[name].alias(name) for name in columns)
+            return row.map_batches(lambda rows: encode(rows.struct.unnest().get_columns()), return_dtype=dtype)
+        return inputs[columns[0]].map_batches(
+            lambda values: over_leaves(values, lambda leaves: encode([leaves])),
+            return_dtype=like(inputs.column(columns[0]), self.dtype or "int64"),
+        )
+
+    @property
+    def categories(self) -> dict[str, pl.DataFrame]:
+        """The vocabularies of the latest fit: values and how often each was seen, in the order of their codes."""
+        return {name: table.frame for name, table in self.learnt.tables.items()}
+
+
+def _codes(
+    columns: list[pl.Series], *, find: Any, buckets: int, start: int, dtype: pl.DataType, strict: bool
+) -> pl.Series:
+    columns = [without_nan(column) for column in columns]
+    places = find().find(columns)
+    codes = places.astype(np.int64)
+    codes += OOV + buckets  # an unseen value, at place -1, gets the last of the out-of-vocabulary codes
+    null = np.logical_and.reduce([c.is_null().to_numpy() for c in columns]) if _has_nulls(columns) else None
+    if strict or buckets > 1:
+        unseen = places < 0 if null is None else (places < 0) & ~null
+        if strict and unseen.any():
+            raise _refused(columns, unseen)
+        if buckets > 1 and unseen.any():
+            hashed = hashes([column.filter(pl.Series(unseen)) for column in columns])
+            codes[unseen] = OOV + (hashed % np.uint64(buckets)).astype(np.int64)
+    if null is not None:
+        codes[null] = NULL
+    if start:
+        codes += start
+    return pl.Series(columns[0].name, codes).cast(dtype)
+
+
+def _has_nulls(columns: list[pl.Series]) -> bool:
+    return all(column.null_count() for column in columns)
+
+
+def _refused(columns: list[pl.Series], unseen: Any) -> UnseenValueError:
+    rows = pl.DataFrame(columns).filter(pl.Series(unseen)).unique(maintain_order=True).head(3).rows()
+    shown = [row[0] if len(row) == 1 else row for row in rows]
+    return UnseenValueError(
+        f"column {'_'.join(c.name for c in columns)!r} has values that were not there when the workflow was fitted: "
+        f"{shown}; fit again, or use Categorify(unseen='oov')"
+    )
+
+
+def _cardinality(vocabulary: Vocabulary, fitted: Fitted) -> int:
+    return OOV + vocabulary.buckets + fitted.tables[vocabulary.name].height
+
+
+def _leaf_type(column: ColumnSchema) -> pl.DataType:
+    return frame_type(ColumnSchema(column.name, column.dtype))
+
+
+def _for(given: Any, columns: Sequence[str]) -> int | None:
+    """A setting for a vocabulary: one for all, or by the name of one of its columns."""
+    if not isinstance(given, Mapping):
+        return int(given) if given else None
+    return next((given[name] for name in ("_".join(columns), *columns) if name in given), None)

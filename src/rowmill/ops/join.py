@@ -1,0 +1,252 @@
+"""Columns from elsewhere by key: JoinGroupby from the data itself, JoinExternal from another table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rowmill.errors import ArgumentError, ColumnError, closest
+from rowmill.graph.operator import Change, Fitted, Inputs, Operator, Output, StatOperator, numeric
+from rowmill.schema import ColumnSchema, Tags
+from rowmill.sources.frames import as_frame
+from rowmill.sources.types import column_schema, frame_type, polars_type
+from rowmill.statistics.groups import GroupSums
+from rowmill.statistics.lookup import Lookup
+
+_STATS = {
+    "count": "int32",
+    "sum": "float32",
+    "mean": "float32",
+    "std": "float32",
+    "var": "float32",
+    "min": "float32",
+    "max": "float32",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class JoinGroupby(StatOperator):
+    """Statistics of `cont_cols` over the rows with the same key: `{key}_count`, `{key}_{column}_{stat}`.
+
+    `stats`: some of count, sum, mean, std, var, min, max. Means are over the values that are there; std and var are of
+    a sample, and null for a single value. A key that was not seen gets nulls. Only the new columns come out.
+    The rest is accepted and means nothing here.
+    """
+
+    cont_cols: Any = None
+    stats: Sequence[str] = ("count",)
+    tree_width: Any = None
+    cat_cache: Any = "host"
+    out_path: Any = None
+    on_host: bool = True
+    name_sep: str = "_"
+    split_out: Any = 1
+    split_every: Any = 8
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stats", (self.stats,) if isinstance(self.stats, str) else tuple(self.stats))
+        for stat in self.stats:
+            if stat not in _STATS:
+                raise ArgumentError(f"JoinGroupby does not know {stat!r}; wanted some of {list(_STATS)}")
+
+    def dependencies(self) -> Sequence[Any]:
+        return () if self.cont_cols is None or self.cont_cols == [] else (self.cont_cols,)
+
+    @property
+    def learns_only_from_dependencies(self) -> bool:
+        return True
+
+    def statistics(self, inputs: Inputs) -> Mapping[str, GroupSums]:
+        conts = tuple(numeric(column, self).name for column in inputs.needed)
+        spread, ends = ({"std", "var"} & set(self.stats), {"min", "max"} & set(self.stats))
+        return {
+            self._name(group): GroupSums(_columns(group), conts, squares=bool(spread), extremes=bool(ends))
+            for group in inputs.groups
+        }
+
+    def learn(self, results: Mapping[str, pl.DataFrame | None], inputs: Inputs) -> Fitted:
+        tables = {}
+        for group in inputs.groups:
+            keys, found = _columns(group), results[self._name(group)]
+            made = self._columns_of(group, inputs)
+            if found is None:
+                keyed = {key: polars_type(inputs.column(key).dtype) for key in keys}
+                tables[self._name(group)] = pl.DataFrame(schema={**keyed, **{n: polars_type(d) for n, d, _ in made}})
+            else:
+                tables[self._name(group)] = found.select(*keys, *(e.cast(polars_type(d)).alias(n) for n, d, e in made))
+        return Fitted({}, tables)
+
+    def _columns_of(self, group: Any, inputs: Inputs) -> list[tuple[str, str, pl.Expr]]:
+        """The new columns: name, dtype, and how each comes from the sums."""
+        name, made = self._name(group), []
+        if "count" in self.stats:
+            made.append((f"{name}{self.name_sep}count", "int32", pl.col("rows")))
+        for cont in inputs.needed.column_names:
+            count, variance = pl.col(f"{cont}.count"), pl.col(f"{cont}.m2") / (pl.col(f"{cont}.count") - 1)
+            exprs = {
+                "sum": pl.col(f"{cont}.sum"),
+                "mean": pl.when(count > 0).then(pl.col(f"{cont}.sum") / count),
+                "var": pl.when(count > 1).then(variance),
+                "std": pl.when(count > 1).then(variance.sqrt()),
+                "min": pl.col(f"{cont}.min"),
+                "max": pl.col(f"{cont}.max"),
+            }
+            wanted = [stat for stat in self.stats if stat != "count"]
+            made.extend((self.name_sep.join((name, cont, stat)), _STATS[stat], exprs[stat]) for stat in wanted)
+        return made
+
+    def shared(self, inputs: Inputs, fitted: Fitted | None) -> Mapping[str, pl.Expr]:
+        if fitted is None:
+            return {}
+        return {f"place {self._name(g)}": _found(inputs, _columns(g), self._name(g), fitted) for g in inputs.groups}
+
+    def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
+        for group in inputs.groups:
+            for name, dtype, _ in self._columns_of(group, inputs):
+                column = ColumnSchema(name, dtype, frozenset({Tags.CONTINUOUS}))
+                if fitted is None:
+                    yield Output(column, inputs[_columns(group)[0]])
+                else:
+                    values = fitted.tables[self._name(group)].frame.get_column(name)
+                    yield Output(column, _taken(inputs[f"place {self._name(group)}"], values))
+
+    def _name(self, group: Any) -> str:
+        return self.name_sep.join(_columns(group))
+
+
+@dataclass(frozen=True, eq=False)
+class JoinExternal(Operator):
+    """Columns of another table, by key. `on`: the key columns here; `on_ext`: there, if named otherwise.
+
+    `df_ext`: a frame of any kind, a `Dataset`, or Parquet or CSV files; it has to fit in memory. `columns_ext`: which
+    of its columns to take. `how`: "left" (nulls where nothing is found) or "inner" (such rows go). A key that is there
+    several times gives a row for each, unless `drop_duplicates_ext`. `kind_ext` and `cache` mean nothing here.
+    """
+
+    df_ext: Any
+    on: str | Sequence[str]
+    how: str = "left"
+    on_ext: str | Sequence[str] | None = None
+    columns_ext: Sequence[str] | None = None
+    drop_duplicates_ext: bool | None = None
+    kind_ext: Any = None
+    cache: Any = "host"
+
+    def __post_init__(self) -> None:
+        if self.how not in ("left", "inner"):
+            raise ArgumentError(f"how is {self.how!r}; wanted 'left' or 'inner'")
+        object.__setattr__(self, "df_ext", _table(self.df_ext))
+        for name in (*self._theirs, *(self.columns_ext or ())):
+            if name not in self.df_ext.columns:
+                raise ColumnError(f"no column {name!r} in the external table{closest(name, self.df_ext.columns)}")
+        if len(self._keys) != len(self._theirs):
+            raise ArgumentError(f"on names {len(self._keys)} columns and on_ext {len(self._theirs)}; wanted as many")
+
+    @property
+    def _keys(self) -> list[str]:
+        return [self.on] if isinstance(self.on, str) else list(self.on)
+
+    @property
+    def _theirs(self) -> list[str]:
+        given = self.on if self.on_ext is None else self.on_ext
+        return [given] if isinstance(given, str) else list(given)
+
+    @cached_property
+    def _table(self) -> pl.DataFrame:
+        """The table under our names of its keys, with the columns that are wanted."""
+        wanted = [c for c in self.columns_ext or self.df_ext.columns if c not in self._theirs]
+        frame: pl.DataFrame = self.df_ext.select(*self._theirs, *wanted)
+        frame = frame.rename(dict(zip(self._theirs, self._keys, strict=True)))
+        return frame.unique(self._keys, keep="first", maintain_order=True) if self.drop_duplicates_ext else frame
+
+    @cached_property
+    def changes_rows(self) -> bool:
+        return self.how == "inner" or bool(self._table.select(self._keys).is_duplicated().any())
+
+    @cached_property
+    def _lookup(self) -> Lookup:
+        return Lookup(self._table.select(self._keys))
+
+    def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
+        for key in self._keys:
+            if key not in inputs.schema:
+                raise ColumnError(
+                    f"JoinExternal wants {key!r}{closest(key, inputs.schema.column_names)}; select it too"
+                )
+        new = [name for name in self._table.columns if name not in self._keys]
+        both = [name for name in new if name in inputs.schema]
+        if both:
+            raise ColumnError(f"columns {both} are on both sides; leave them out of columns_ext, or rename them")
+        for column in inputs.schema:
+            yield Output(column, inputs[column.name])
+        for name in new:
+            values = self._table.get_column(name)
+            value = None if self.changes_rows else _taken(inputs["place"], values)
+            yield Output(column_schema(name, values.dtype), value)
+
+    def shared(self, inputs: Inputs, fitted: Fitted | None) -> Mapping[str, pl.Expr]:
+        row = pl.struct(inputs[key].alias(key) for key in self._keys)
+        find = row.map_batches(lambda r: _places(self._lookup, r.struct.unnest().get_columns()), return_dtype=pl.UInt32)
+        return {"place": find}
+
+    def change(self, frame: pl.DataFrame, inputs: Inputs) -> Change:
+        keyed = frame.select(self._keys).with_row_index("__left__")
+        keyed = keyed.cast({key: self._table.schema[key] for key in self._keys})
+        how: Any = self.how
+        joined = keyed.join(self._table, on=self._keys, how=how, nulls_equal=True, maintain_order="left_right")
+        return Change(joined["__left__"], joined.drop("__left__", *self._keys))
+
+
+def _columns(group: Any) -> tuple[str, ...]:
+    return (group,) if isinstance(group, str) else group
+
+
+def _found(inputs: Inputs, keys: tuple[str, ...], name: str, fitted: Fitted) -> pl.Expr:
+    """The place of each row among the keys of a learnt table, as an expression."""
+    table = fitted.tables[name]
+    find = partial(fitted.once, name, lambda: Lookup(table.frame.select(keys)))
+    row = pl.struct(inputs[key].alias(key) for key in keys)
+    return row.map_batches(lambda rows: _places(find(), rows.struct.unnest().get_columns()), return_dtype=pl.UInt32)
+
+
+def _places(lookup: Lookup, columns: list[pl.Series]) -> pl.Series:
+    places = lookup.find(columns)
+    found = pl.Series("place", np.maximum(places, 0).astype(np.uint32))
+    return found if (places >= 0).all() else found.set(pl.Series(places < 0), None)
+
+
+def _taken(place: pl.Expr, values: pl.Series) -> pl.Expr:
+    """The values at these places; null for a place that is null."""
+    if not len(values):
+        return place.map_batches(
+            lambda p: pl.repeat(None, len(p), dtype=values.dtype, eager=True), return_dtype=values.dtype
+        )
+    return place.map_batches(lambda p: values.gather(p), return_dtype=values.dtype)
+
+
+def _table(given: Any) -> pl.DataFrame:
+    """An external table of any kind, in memory."""
+    frame = as_frame(given)
+    if frame is not None:
+        return frame
+    if isinstance(given, pl.LazyFrame):
+        return given.collect()
+    if hasattr(given, "to_polars"):
+        return given.to_polars()  # type: ignore[no-any-return]
+    if hasattr(given, "compute"):
+        return _table(given.compute())
+    if isinstance(given, str | PathLike | list | tuple):
+        from rowmill.sources.open import open_source
+
+        source = open_source(given, None)
+        frames = [source.read(fragment, source.schema.column_names) for fragment in source.fragments]
+        if frames:
+            return pl.concat(frames)
+        return pl.DataFrame(schema={column.name: frame_type(column) for column in source.schema})
+    raise ArgumentError(f"cannot join {type(given).__name__}; wanted a frame, a Dataset, or the path of a file")

@@ -1,0 +1,90 @@
+"""List columns: ListSlice, ValueCount."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from rowmill.errors import ArgumentError
+from rowmill.graph.operator import Fitted, Inputs, Operator, Output, StatOperator, one_per_column
+from rowmill.schema import ColumnSchema
+from rowmill.sources.types import frame_type
+from rowmill.statistics.extremes import Extremes
+
+
+@dataclass(frozen=True)
+class ListSlice(Operator):
+    """Items `start` to `end` of each list, as Python slices: `ListSlice(10)` the first ten, `ListSlice(-10)` the last.
+
+    `pad`: lists that are shorter are filled up with `pad_value`, so that all have the same length.
+    """
+
+    start: int
+    end: int | None = None
+    pad: bool = False
+    pad_value: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.pad and self._length is None:
+            raise ArgumentError(
+                f"cannot pad items {self.start} to {self.end}: how many they are differs; give both ends"
+            )
+
+    @property
+    def _ends(self) -> tuple[int, int | None]:
+        return (0, self.start) if self.end is None and self.start >= 0 else (self.start, self.end)
+
+    @property
+    def _length(self) -> int | None:
+        """How many items a long enough list is left with, where that is the same for all."""
+        start, end = self._ends
+        if end is None:
+            return -start
+        return max(0, end - start) if (start >= 0) == (end >= 0) else None
+
+    def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
+        return one_per_column(inputs, self._sliced)
+
+    def _sliced(self, column: ColumnSchema, value: pl.Expr) -> tuple[ColumnSchema, pl.Expr]:
+        if not column.is_list:
+            raise ArgumentError(f"ListSlice wants lists, and column {column.name!r} is {column.dtype}; leave it out")
+        items = value if column.width is None else value.arr.to_list()
+        start, end = self._ends
+        length = items.list.len().cast(pl.Int64)
+        first = pl.lit(start) if start >= 0 else pl.max_horizontal(length + start, pl.lit(0))
+        last = length if end is None else pl.lit(end) if end >= 0 else length + end
+        sliced = items.list.slice(first, pl.max_horizontal(last - first, pl.lit(0)).cast(pl.Int64))
+        counted = {"value_count": {"min": 0, "max": self._length}}
+        made = replace(column, width=None).with_properties(counted if self._length is not None else {})
+        if not self.pad:
+            return made, sliced
+        width = self._length or 0
+        dtype = frame_type(replace(column, width=None))
+        padding = pl.lit(pl.Series([[self.pad_value] * width]).cast(dtype).item(), dtype=dtype)
+        padded = pl.concat_list(sliced.fill_null(pl.lit([], dtype=dtype)), padding).list.head(width)
+        made = replace(made, width=width).with_properties({"value_count": {"min": width, "max": width}})
+        return made, padded.list.to_array(width)
+
+
+@dataclass(frozen=True)
+class ValueCount(StatOperator):
+    """Leaves the data as they are, and notes the shortest and longest list in the schema, as `value_count`."""
+
+    def statistics(self, inputs: Inputs) -> Mapping[str, Extremes]:
+        return {column.name: Extremes(column.name, lengths=True) for column in inputs.schema if column.is_list}
+
+    def learn(self, results: Mapping[str, Any], inputs: Inputs) -> Fitted:
+        return Fitted({"stats": {name: {"min": ends[0] or 0, "max": ends[1] or 0} for name, ends in results.items()}})
+
+    def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
+        found = {} if fitted is None else fitted.values["stats"]
+        for column in inputs.schema:
+            noted = column.with_properties({"value_count": found[column.name]}) if column.name in found else column
+            yield Output(noted, inputs[column.name])
+
+    @property
+    def stats(self) -> dict[str, dict[str, int]]:
+        return dict(self.learnt.values["stats"])

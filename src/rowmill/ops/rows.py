@@ -1,0 +1,190 @@
+"""Operators that choose rows or look at neighbours: Filter, Dropna, Groupby, DifferenceLag."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from rowmill.errors import ArgumentError
+from rowmill.graph.operator import Change, Fitted, Inputs, Operator, Output, numeric, one_per_column
+from rowmill.ops.columns import retagged
+from rowmill.schema import ColumnSchema, Tags
+
+
+@dataclass(frozen=True, eq=False)
+class Filter(Operator):
+    """Keeps the rows for which `f` is true: a function of a pandas frame that gives a boolean Series or the frame
+    that is left (with its index), or a Polars expression. Other columns of the workflow lose the same rows."""
+
+    f: Callable[[Any], Any] | pl.Expr
+
+    def __post_init__(self) -> None:
+        if not callable(self.f) and not isinstance(self.f, pl.Expr):
+            raise ArgumentError(f"Filter was given {self.f!r}; wanted a function of a frame, or a Polars expression")
+
+    @property
+    def changes_rows(self) -> bool:
+        return True
+
+    def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
+        return one_per_column(inputs, lambda column, value: (column, value))
+
+    def change(self, frame: pl.DataFrame, inputs: Inputs) -> Change:
+        return Change(self._kept(frame), pl.DataFrame())
+
+    def _kept(self, frame: pl.DataFrame) -> pl.Series:
+        if isinstance(self.f, pl.Expr):
+            return frame.select(self.f.alias("kept")).to_series().fill_null(value=False).arg_true()
+        import pandas as pd
+
+        result = self.f(frame.to_pandas())
+        if isinstance(result, pd.DataFrame):
+            return pl.Series(result.index.to_numpy()).cast(pl.UInt32)
+        kept = result if isinstance(result, pl.Series) else pl.Series(pd.Series(result).to_numpy())
+        if kept.dtype != pl.Boolean or len(kept) != frame.height:
+            raise ArgumentError(
+                f"the function of Filter gave {len(kept)} values of {kept.dtype} for {frame.height} rows; wanted a "
+                f"boolean for each row, or the frame that is left"
+            )
+        return kept.fill_null(value=False).arg_true()
+
+
+@dataclass(frozen=True)
+class Dropna(Operator):
+    """Leaves out rows with a null or NaN in one of the selected columns; the rest of the workflow loses them too."""
+
+    @property
+    def changes_rows(self) -> bool:
+        return True
+
+    def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
+        return one_per_column(inputs, lambda column, value: (column, value))
+
+    def change(self, frame: pl.DataFrame, inputs: Inputs) -> Change:
+        floats = [c.name for c in inputs.schema if c.dtype.startswith("float") and not c.is_list]
+        kept = frame.with_columns(pl.col(floats).fill_nan(None)) if floats else frame
+        full = kept.select(pl.all_horizontal(pl.all().is_not_null()).alias("full")).to_series()
+        return Change(full.arg_true(), pl.DataFrame())
+
+
+@dataclass(frozen=True, eq=False)
+class Groupby(Operator):
+    """One row for each value of `groupby_cols`, within a partition: bring equal keys together with `shuffle_by_keys`.
+
+    `sort_cols`: the order within a group. `aggs`: a name or a list for all columns, or a dict by column: list, first,
+    last, count, nunique, sum, mean, median, min, max, std, var. Columns are named `{column}{name_sep}{agg}`; keys come
+    out where they are selected.
+    """
+
+    groupby_cols: str | Sequence[str] | None = None
+    sort_cols: str | Sequence[str] | None = None
+    aggs: Any = "list"
+    name_sep: str = "_"
+    ascending: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.groupby_cols:
+            raise ArgumentError("Groupby was given no groupby_cols; name the columns whose values make a group")
+        for agg in self._aggs_given():
+            if agg not in _AGGREGATIONS:
+                raise ArgumentError(f"Groupby does not know {agg!r}; wanted some of {sorted(_AGGREGATIONS)}")
+
+    def _aggs_given(self) -> list[str]:
+        given = self.aggs.values() if isinstance(self.aggs, Mapping) else [self.aggs]
+        return [agg for some in given for agg in _many(some)]
+
+    @property
+    def changes_rows(self) -> bool:
+        return True
+
+    @property
+    def _keys(self) -> list[str]:
+        return _many(self.groupby_cols)
+
+    def _pairs(self, inputs: Inputs) -> list[tuple[ColumnSchema, str]]:
+        columns = [column for column in inputs.schema if column.name not in self._keys]
+        if not isinstance(self.aggs, Mapping):
+            return [(column, agg) for column in columns for agg in _many(self.aggs)]
+        return [(inputs.schema[name], agg) for name, some in self.aggs.items() for agg in _many(some)]
+
+    def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
+        for key in self._keys:
+            yield Output(inputs.schema[key], None)
+        for column, agg in self._pairs(inputs):
+            yield Output(_aggregated(column, agg, self.name_sep), None)
+
+    def change(self, frame: pl.DataFrame, inputs: Inputs) -> Change:
+        if self.sort_cols:
+            by = _many(self.sort_cols)
+            frame = frame.sort(by, descending=not self.ascending, maintain_order=True, nulls_last=False)
+        made = [
+            _AGGREGATIONS[agg][0](pl.col(column.name)).alias(f"{column.name}{self.name_sep}{agg}")
+            for column, agg in self._pairs(inputs)
+        ]
+        casts = {f"{c.name}{self.name_sep}{a}": dtype for c, a in self._pairs(inputs) if (dtype := _AGGREGATIONS[a][1])}
+        grouped = frame.group_by(self._keys, maintain_order=True).agg(made).sort(self._keys)
+        return Change(None, grouped.cast({name: getattr(pl, dtype) for name, dtype in casts.items()}))
+
+
+# The aggregation, and the type of its result where it is not that of the column.
+_AGGREGATIONS: dict[str, tuple[Callable[[pl.Expr], pl.Expr], str | None]] = {
+    "list": (lambda x: x, None),
+    "first": (lambda x: x.first(), None),
+    "last": (lambda x: x.last(), None),
+    "min": (lambda x: x.min(), None),
+    "max": (lambda x: x.max(), None),
+    "count": (lambda x: x.count(), "Int32"),
+    "nunique": (lambda x: x.drop_nulls().n_unique(), "Int32"),
+    "sum": (lambda x: x.cast(pl.Float64).sum(), "Float32"),
+    "mean": (lambda x: x.cast(pl.Float64).mean(), "Float32"),
+    "median": (lambda x: x.cast(pl.Float64).median(), "Float32"),
+    "std": (lambda x: x.cast(pl.Float64).std(), "Float32"),
+    "var": (lambda x: x.cast(pl.Float64).var(), "Float32"),
+}
+
+
+def _aggregated(column: ColumnSchema, agg: str, sep: str) -> ColumnSchema:
+    name, dtype = f"{column.name}{sep}{agg}", _AGGREGATIONS[agg][1]
+    if agg == "list":
+        if column.is_list or column.dtype in ("string", "binary"):
+            inner = f"list[{column.dtype}]"
+            return ColumnSchema(name, f"list[{inner}]" if column.is_list else inner, column.tags)
+        return ColumnSchema(name, column.dtype, column.tags | {Tags.LIST}, column.properties, is_list=True)
+    if dtype is not None:
+        return ColumnSchema(name, dtype.lower(), column.tags)
+    return column.with_name(name)
+
+
+@dataclass(frozen=True)
+class DifferenceLag(Operator):
+    """The difference to the row `shift` rows before, within a partition: `{column}_difference_lag_{shift}`.
+
+    Null where one of `partition_cols` differs between the two rows. A negative shift looks ahead.
+    """
+
+    partition_cols: str | Sequence[str]
+    shift: int | Sequence[int] = 1
+
+    @property
+    def rowwise(self) -> bool:
+        return False
+
+    def dependencies(self) -> Sequence[Any]:
+        return (_many(self.partition_cols),)
+
+    def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
+        for shift in [self.shift] if isinstance(self.shift, int) else self.shift:
+            for column in inputs.schema:
+                x = inputs[numeric(column, self).name].cast(pl.Float64)
+                keys = [inputs[key] for key in _many(self.partition_cols)]
+                same = pl.all_horizontal([key.eq_missing(key.shift(shift)) for key in keys])
+                value = pl.when(same).then(x - x.shift(shift)).cast(pl.Float32)
+                made = retagged(column.with_name(f"{column.name}_difference_lag_{shift}"), Tags.CONTINUOUS)
+                yield Output(made.with_dtype("float32"), value)
+
+
+def _many(given: Any) -> list[Any]:
+    return [given] if isinstance(given, str) else list(given or ())

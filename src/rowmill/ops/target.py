@@ -1,0 +1,176 @@
+"""Categories to the mean of a target: TargetEncoding, out of fold on the rows it has learnt from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rowmill.errors import ArgumentError
+from rowmill.graph.operator import ROW, Fitted, Inputs, Output, StatOperator, numeric
+from rowmill.ops.columns import whole_number
+from rowmill.schema import ColumnSchema, Tags
+from rowmill.sources.types import polars_type
+from rowmill.statistics.groups import GroupSums
+from rowmill.statistics.lookup import Lookup
+from rowmill.statistics.moments import Moments
+
+FOLD = "__fold__"
+
+
+@dataclass(frozen=True, eq=False)
+class TargetEncoding(StatOperator):
+    """The mean of `target` over the rows with the same value, drawn to the overall mean as if by `p_smooth` rows more.
+
+    On the dataset that the workflow was fitted on, the rows of a row's own fold are left out: `kfold` folds (3), drawn
+    by the row's number and `fold_seed` (None: its number modulo `kfold`), so that they do not depend on how the table
+    is cut. On other data all rows count. A value that was not seen gets the overall mean, or `target_mean`.
+    The column is `TE_{columns}_{target}`, or `out_col` (one name, or one for each). Groups of columns are used jointly.
+    The rest is accepted and means nothing here.
+    """
+
+    target: Any
+    target_mean: float | None = None
+    kfold: int | None = None
+    fold_seed: int | None = 42
+    p_smooth: float = 20
+    out_col: str | Sequence[str] | None = None
+    out_dtype: Any = None
+    tree_width: Any = None
+    cat_cache: Any = "host"
+    out_path: Any = None
+    on_host: bool = True
+    name_sep: str = "_"
+    drop_folds: bool = True
+    split_out: Any = 1
+    split_every: Any = 8
+
+    def __post_init__(self) -> None:
+        if self.kfold is not None and whole_number(self.kfold, "kfold", 1) > 255:
+            raise ArgumentError(f"kfold is {self.kfold}; wanted at most 255")
+
+    def dependencies(self) -> Sequence[Any]:
+        return (self.target,)
+
+    @property
+    def learns_only_from_dependencies(self) -> bool:
+        return True
+
+    @property
+    def folds(self) -> int:
+        return 3 if self.kfold is None else self.kfold
+
+    def measured(self, inputs: Inputs) -> Mapping[str, pl.Expr]:
+        return {FOLD: self._fold(inputs)}
+
+    def _fold(self, inputs: Inputs) -> pl.Expr:
+        if self.fold_seed is None:
+            return (inputs[ROW] % self.folds).cast(pl.UInt8)
+        return inputs[ROW].map_batches(partial(_drawn, seed=self.fold_seed, folds=self.folds), return_dtype=pl.UInt8)
+
+    def statistics(self, inputs: Inputs) -> Mapping[str, Any]:
+        targets = tuple(numeric(column, self).name for column in inputs.needed)
+        wanted: dict[str, Any] = {f"mean of {name}": Moments(name) for name in targets}
+        for group in inputs.groups:
+            wanted[self._name(group)] = GroupSums((*_columns(group), FOLD), targets)
+        return wanted
+
+    def learn(self, results: Mapping[str, Any], inputs: Inputs) -> Fitted:
+        given = self.target_mean
+        means = {
+            name: results[f"mean of {name}"].mean if given is None else given for name in inputs.needed.column_names
+        }
+        tables = {
+            self._name(group): self._table(results[self._name(group)], _columns(group), means, inputs)
+            for group in inputs.groups
+        }
+        return Fitted({"means": means}, tables)
+
+    def _table(
+        self, sums: pl.DataFrame | None, keys: tuple[str, ...], means: Mapping[str, float], inputs: Inputs
+    ) -> pl.DataFrame:
+        """For each value: its encoding from all rows, and from all but those of each fold."""
+        if sums is None:
+            columns = {f"{t}.{f}": pl.Float64 for t in means for f in ("all", *range(self.folds))}
+            keyed = {key: polars_type(inputs.column(key).dtype) for key in keys}
+            return pl.DataFrame(schema={**keyed, **columns})
+        every = sums.select(keys).unique(maintain_order=True)
+        place = Lookup(every).find(sums.select(keys).get_columns())
+        fold = sums[FOLD].to_numpy()
+        made = []
+        for target, mean in means.items():
+            total, rows = (np.zeros((every.height, self.folds)) for _ in range(2))
+            total[place, fold] = sums[f"{target}.sum"].to_numpy()
+            rows[place, fold] = sums[f"{target}.count"].to_numpy()
+            others, count = (x.sum(axis=1, keepdims=True) - x for x in (total, rows))
+            made.append(self._smoothed(f"{target}.all", total.sum(axis=1), rows.sum(axis=1), mean))
+            made.extend(self._smoothed(f"{target}.{f}", others[:, f], count[:, f], mean) for f in range(self.folds))
+        return every.with_columns(made)
+
+    def _smoothed(self, name: str, total: Any, rows: Any, mean: float) -> pl.Series:
+        weight = rows + self.p_smooth
+        encoded = np.divide(total + self.p_smooth * mean, weight, out=np.full(len(weight), mean), where=weight > 0)
+        return pl.Series(name, encoded)
+
+    def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
+        targets = inputs.needed.column_names
+        pairs = [(group, target) for group in inputs.groups for target in targets]
+        names = [f"TE_{self._name(group)}_{target}" for group, target in pairs]
+        if self.out_col is not None:
+            names = [self.out_col] if isinstance(self.out_col, str) else list(self.out_col)
+            if len(names) != len(pairs):
+                raise ArgumentError(f"out_col has {len(names)} names for {len(pairs)} columns; wanted one for each")
+        for name, (group, target) in zip(names, pairs, strict=True):
+            column = ColumnSchema(name, self.out_dtype or "float32", frozenset({Tags.CONTINUOUS}))
+            value = inputs[_columns(group)[0]] if fitted is None else self._encoded(inputs, group, target, fitted)
+            yield Output(column, value)
+
+    def _encoded(self, inputs: Inputs, group: Any, target: str, fitted: Fitted) -> pl.Expr:
+        keys, name = _columns(group), self._name(group)
+        table, mean = fitted.tables[name], fitted.values["means"][target]
+        training = inputs.training and self.folds > 1
+        columns = [f"{target}.{fold}" for fold in range(self.folds)] if training else [f"{target}.all"]
+        dtype = polars_type(self.out_dtype or "float32")
+
+        def encode(rows: pl.Series) -> pl.Series:
+            given = rows.struct.unnest()
+            places = fitted.once(name, lambda: Lookup(table.frame.select(keys))).find(given.select(keys).get_columns())
+            known = fitted.once("/".join((name, *columns)), lambda: _with_default(table.frame.select(columns), mean))
+            fold = given[FOLD].to_numpy() if training else 0
+            return pl.Series(name, known[places, fold]).cast(dtype)
+
+        parts = [inputs[key].alias(key) for key in keys]
+        row = pl.struct([*parts, self._fold(inputs).alias(FOLD)] if training else parts)
+        return row.map_batches(encode, return_dtype=dtype)
+
+    def _name(self, group: Any) -> str:
+        return self.name_sep.join(_columns(group))
+
+    @property
+    def means(self) -> dict[str, float]:
+        return dict(self.learnt.values["means"])
+
+    @property
+    def stats(self) -> dict[str, pl.DataFrame]:
+        return {name: table.frame for name, table in self.learnt.tables.items()}
+
+
+def _columns(group: Any) -> tuple[str, ...]:
+    return (group,) if isinstance(group, str) else group
+
+
+def _drawn(rows: pl.Series, *, seed: int, folds: int) -> pl.Series:
+    from rowmill.statistics import kernels
+
+    drawn = np.empty(len(rows), np.uint8)
+    kernels.draw_folds(rows.to_numpy(), seed, folds, drawn)
+    return pl.Series(FOLD, drawn)
+
+
+def _with_default(columns: pl.DataFrame, default: float) -> Any:
+    """The columns as rows, and one row more: the one that place -1 finds."""
+    return np.vstack([columns.to_numpy(), np.full((1, columns.width), default)])

@@ -1,0 +1,91 @@
+"""The values that Categorify knows of a column, in the order of their codes: how they are chosen, given and written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import polars as pl
+
+from rowmill.errors import ArgumentError
+from rowmill.statistics.counts import COUNT
+from rowmill.statistics.values import without_nan
+
+SIZE = "_size"
+_RESERVED = 2  # padding and null
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Columns that are encoded with the same values: one, several that share them, or a combination."""
+
+    name: str
+    columns: tuple[str, ...]
+    combined: bool
+    threshold: int
+    buckets: int
+    most: int
+
+    def __post_init__(self) -> None:
+        if self.most and self.most < _RESERVED + self.buckets:
+            raise ArgumentError(
+                f"max_size is {self.most} for {self.name!r}, and {_RESERVED + self.buckets} codes are reserved for "
+                f"padding, null and out-of-vocabulary; wanted at least that"
+            )
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """What is counted: rows of all columns together, or the values of each."""
+        return (self.columns,) if self.combined else tuple((name,) for name in self.columns)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns of the table of values."""
+        return self.groups[0]
+
+    @property
+    def encoded(self) -> Iterator[tuple[str, ...]]:
+        """The columns that go into each encoded column."""
+        return iter(self.groups)
+
+    @property
+    def kept(self) -> int | None:
+        """How many values get a code of their own, where that is limited."""
+        return self.most - _RESERVED - self.buckets if self.most else None
+
+
+def given_vocabulary(given: Any, vocabulary: Vocabulary, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """A vocabulary from a series, a list, an array, or a Parquet file whose first column has the values."""
+    if isinstance(given, str | PathLike):
+        frame = pl.read_parquet(Path(given))
+        values = frame.get_column(vocabulary.name if vocabulary.name in frame.columns else frame.columns[0])
+    else:
+        values = given if isinstance(given, pl.Series) else pl.Series(np.asarray(given) if len(given) else [])
+    name = vocabulary.keys[0]
+    values = without_nan(values).drop_nulls().alias(name)
+    if values.dtype != schema[name]:
+        values = values.cast(schema[name])
+    if values.n_unique() != len(values):
+        raise ArgumentError(f"the vocabulary given for {name!r} has values twice; wanted each once")
+    return pl.DataFrame([values, pl.zeros(len(values), pl.Int64, eager=True).alias(COUNT)])
+
+
+def write_vocabulary(
+    folder: str | PathLike[str], vocabulary: Vocabulary, table: pl.DataFrame, nulls: int, unseen: int
+) -> None:
+    """The values and what the reserved codes mean, as two Parquet files under `categories`."""
+    target = Path(folder) / "categories"
+    target.mkdir(parents=True, exist_ok=True)
+    name = quote(vocabulary.name, safe="-_.~ ").strip(".") or "column"
+    table.write_parquet(target / f"unique.{name}.parquet")
+    kinds = {"pad": (0, 1, 0), "null": (1, 1, nulls), "oov": (2, vocabulary.buckets, unseen)}
+    seen = int(table[vocabulary.name + SIZE].sum() or 0)
+    kinds["unique"] = (2 + vocabulary.buckets, table.height, seen)
+    rows = [(kind, *numbers) for kind, numbers in kinds.items()]
+    meta = pl.DataFrame(rows, schema=["kind", "offset", "num_indices", "num_observed"], orient="row")
+    meta.write_parquet(target / f"meta.{name}.parquet")

@@ -1,0 +1,256 @@
+"""How often each value occurs: the vocabulary of a column, of several that share one, or of their combinations.
+
+Whole numbers are counted in a hash table of our own, in place; everything else by Polars, fragment by fragment. What
+outgrows its share of memory goes to disk in shards by hash, and is added up shard by shard at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from rowmill.statistics.moments import leaves
+from rowmill.statistics.spill import Spilled
+from rowmill.statistics.values import from_whole, is_whole, whole, without_nan
+
+COUNT = "__count__"
+_START = 1 << 10
+_FULL = 0.55  # of the slots; a probe then looks at 1.6 of them on average
+
+
+@dataclass
+class Counted:
+    """Values with how often each was seen, and how many nulls; the values of whole-number columns in a hash table."""
+
+    nulls: int = 0
+    table: Tally | None = None
+    frames: list[pl.DataFrame] = field(default_factory=list)
+    compacted: int = 0  # rows of frames[0], which has each value once
+    spilled: Spilled | None = None
+
+    @property
+    def bytes(self) -> int:
+        held = sum(int(frame.estimated_size()) for frame in self.frames)
+        return held + (0 if self.table is None else self.table.keys.nbytes * 2)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The number of times each value of `groups` occurs, as a frame of the values and their `COUNT`, and the nulls.
+
+    Each group is a tuple of columns whose rows are combined; several groups share one vocabulary. `memory`: bytes
+    above which counts go to disk.
+    """
+
+    groups: tuple[tuple[str, ...], ...]
+    memory: int = 1 << 30
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for group in self.groups for name in group))
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The names of the values in the result: those of the first group."""
+        return self.groups[0]
+
+    def start(self) -> Counted:
+        return Counted()
+
+    def update(self, seen: Counted, frame: pl.DataFrame) -> Counted:
+        for group in self.groups:
+            if len(group) == 1:
+                self._add_column(seen, without_nan(leaves(frame.get_column(group[0]))))
+            else:
+                self._add_rows(seen, frame.select(group))
+        return self._bounded(seen)
+
+    def _add_column(self, seen: Counted, values: pl.Series) -> None:
+        present = values.drop_nulls()
+        seen.nulls += len(values) - len(present)
+        if is_whole(values.dtype) and not seen.frames and (seen.table is None or seen.table.dtype == values.dtype):
+            if seen.table is None:
+                seen.table = Tally(values.dtype)
+            seen.table.count(whole(present).to_numpy())
+        elif len(present):
+            self._as_frames(seen)
+            self._add(seen, present.alias(self.keys[0]).value_counts(name=COUNT))
+
+    def _add_rows(self, seen: Counted, rows: pl.DataFrame) -> None:
+        rows = rows.select(without_nan(column) for column in rows).rename(
+            dict(zip(rows.columns, self.keys, strict=True))
+        )
+        counted = rows.group_by(self.keys).len(COUNT)
+        empty = counted.filter(pl.all_horizontal(pl.col(key).is_null() for key in self.keys))
+        seen.nulls += int(empty[COUNT].sum())
+        self._add(
+            seen, counted.join(empty, on=list(self.keys), how="anti", nulls_equal=True) if len(empty) else counted
+        )
+
+    def _as_frames(self, seen: Counted) -> None:
+        """Columns of different types share a vocabulary: no hash table can hold it."""
+        if seen.table is not None:
+            table, seen.table = seen.table, None
+            self._add(seen, table.frame(self.keys[0]))
+
+    def _add(self, seen: Counted, counted: pl.DataFrame) -> None:
+        seen.frames.append(counted.with_columns(pl.col(COUNT).cast(pl.Int64)))
+        if sum(frame.height for frame in seen.frames[1:]) > max(seen.compacted, 1 << 16):
+            self._compact(seen)
+
+    def _compact(self, seen: Counted) -> None:
+        if len(seen.frames) > 1:
+            joined = pl.concat(seen.frames, how="vertical_relaxed")
+            seen.frames = [joined.group_by(self.keys).agg(pl.col(COUNT).sum())]
+        seen.compacted = seen.frames[0].height if seen.frames else 0
+
+    def _bounded(self, seen: Counted) -> Counted:
+        if seen.bytes > self.memory:
+            if seen.spilled is None:
+                seen.spilled = Spilled.new()
+            seen.spilled.write(self._held(seen), self.keys)
+            seen.table, seen.frames, seen.compacted = None, [], 0
+        return seen
+
+    def _held(self, seen: Counted) -> pl.DataFrame | None:
+        """What is in memory, each value once; None if there is nothing."""
+        if seen.table is not None:
+            return seen.table.frame(self.keys[0])
+        self._compact(seen)
+        return seen.frames[0] if seen.frames else None
+
+    def merge(self, left: Counted, right: Counted) -> Counted:
+        left.nulls += right.nulls
+        if right.spilled is not None:
+            left.spilled = right.spilled if left.spilled is None else left.spilled + right.spilled
+        if left.table is not None and right.table is not None and left.table.dtype == right.table.dtype:
+            left.table.add(right.table)
+        elif left.table is None and not left.frames:
+            left.table, left.frames, left.compacted = right.table, right.frames, right.compacted
+        else:
+            self._as_frames(left)
+            self._as_frames(right)
+            for frame in right.frames:
+                self._add(left, frame)
+        return self._bounded(left)
+
+    def finish(self, seen: Counted) -> Values:
+        """Values with their counts, in no order."""
+        return self._result(self._total(seen), seen.nulls)
+
+    def _total(self, seen: Counted) -> pl.DataFrame | None:
+        held = self._held(seen)
+        return held if seen.spilled is None else seen.spilled.total(held, self.keys, COUNT)
+
+    def _result(self, counted: pl.DataFrame | None, nulls: int) -> Values:
+        return Values(counted, nulls, 0 if counted is None else int(counted[COUNT].sum()))
+
+    def split(self, seen: Counted, count: int) -> Iterator[Counted]:
+        """The same in parts by hash: a value is in the same part wherever it was counted."""
+        total = self._total(seen)
+        parts = [None] * count if total is None else shards(total, self.keys, count)
+        for number, part in enumerate(parts):
+            frames = [] if part is None else [part]
+            yield Counted(0 if number else seen.nulls, frames=frames, compacted=0 if part is None else part.height)
+
+    def join(self, results: Sequence[Values]) -> Values:
+        """One result from those of all parts."""
+        frames = [result.frame for result in results if result.frame is not None]
+        seen = sum(result.seen for result in results)
+        joined = pl.concat(frames, how="vertical_relaxed") if frames else None
+        return replace(self._result(joined, sum(result.nulls for result in results)), seen=seen)
+
+
+@dataclass(frozen=True)
+class Ranked(Counts):
+    """The same, most frequent first and equally frequent ones in ascending order; only those that are wanted.
+
+    `least`: how often a value has to occur. `most`: how many values to keep, or None for all.
+    """
+
+    least: int = 0
+    most: int | None = None
+
+    def _result(self, counted: pl.DataFrame | None, nulls: int) -> Values:
+        found = super()._result(counted, nulls)
+        return found if counted is None else replace(found, frame=self._ranked(counted))
+
+    def _ranked(self, counted: pl.DataFrame) -> pl.DataFrame:
+        kept = counted.filter(pl.col(COUNT) >= self.least) if self.least > 1 else counted
+        down = [True, *(False for _ in self.keys)]
+        ranked = kept.sort([COUNT, *self.keys], descending=down, nulls_last=False)
+        return ranked if self.most is None else ranked.head(self.most)
+
+
+@dataclass(frozen=True)
+class Values:
+    """Counted values (None where there was none), the number of nulls, and of values that were not null."""
+
+    frame: pl.DataFrame | None
+    nulls: int
+    seen: int
+
+
+class Tally:
+    """A hash table of whole numbers and their counts. A slot without a count is empty."""
+
+    def __init__(self, dtype: pl.DataType, slots: int = _START) -> None:
+        self.dtype = dtype
+        self.used = 0
+        self.keys = np.empty(slots, np.int64)
+        self.counts = np.zeros(slots, np.int64)
+
+    def count(self, values: NDArray[np.int64]) -> None:
+        from rowmill.statistics import kernels
+
+        at = 0
+        while True:
+            room = int(len(self.keys) * _FULL)
+            at, self.used = kernels.count_into(values, at, self.keys, self.counts, self.used, room)
+            if at == len(values):
+                return
+            self._grow(4 if self.used < 1 << 20 else 2)
+
+    def _grow(self, times: int) -> None:
+        from rowmill.statistics import kernels
+
+        keys, counts = self.keys, self.counts
+        self.keys, self.counts = np.empty(len(keys) * times, np.int64), np.zeros(len(keys) * times, np.int64)
+        kernels.put_counts(keys, counts, self.keys, self.counts)
+
+    def add(self, other: Tally) -> None:
+        from rowmill.statistics import kernels
+
+        while self.used + other.used > len(self.keys) * _FULL:
+            self._grow(2)
+        self.used += kernels.put_counts(other.keys, other.counts, self.keys, self.counts)
+
+    def frame(self, name: str) -> pl.DataFrame:
+        """The values and their counts."""
+        there = self.counts > 0
+        return pl.DataFrame([from_whole(self.keys[there], name, self.dtype), pl.Series(COUNT, self.counts[there])])
+
+    def __getstate__(self) -> dict[str, Any]:
+        there = self.counts > 0
+        return {"dtype": self.dtype, "keys": self.keys[there], "counts": self.counts[there]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        from rowmill.statistics import kernels
+
+        needed = max(_START, int(len(state["keys"]) / _FULL) + 1)
+        self.__init__(state["dtype"], 1 << (needed - 1).bit_length())  # type: ignore[misc]
+        self.used = kernels.put_counts(state["keys"], state["counts"], self.keys, self.counts)
+
+
+def shards(counted: pl.DataFrame, keys: Sequence[str], count: int) -> Iterator[pl.DataFrame]:
+    """The values in `count` parts by hash: a value is in the same part wherever it was counted."""
+    from rowmill.statistics.values import hashes
+
+    part = pl.Series("part", hashes([counted.get_column(key) for key in keys]) % np.uint64(count))
+    for number in range(count):
+        yield counted.filter(part == number)

@@ -1,0 +1,205 @@
+"""Sums, counts, extremes of numbers for each value of a key: what TargetEncoding and JoinGroupby learn.
+
+Sums are exact, or the order of fragments would show in them: a float is a whole multiple of a power of two, so its
+group gets a whole number (128 bits) for each range of 32 exponents that occurs, mostly one. Integers are added as such.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import reduce
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from rowmill.statistics.values import without_nan
+
+Floats = NDArray[np.float64]
+_STEP = 32  # exponents to a range
+_BIN, _PART = "__bin__", "__part__"
+
+
+@dataclass
+class Grouped:
+    """Frames still to be added up: plain counts and extremes by key, and exact parts of sums by key and range."""
+
+    plain: list[pl.DataFrame] = field(default_factory=list)
+    parts: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
+    held: int = 0
+
+
+@dataclass(frozen=True)
+class GroupSums:
+    """For each combination of `keys`: rows, and of each of `values` its count, sum, squares, min and max as asked.
+
+    The result is a frame: keys, `rows`, and `{value}.count`, `{value}.sum`, `{value}.m2` (the sum of squared
+    differences from the mean), `{value}.min`, `{value}.max`.
+    """
+
+    keys: tuple[str, ...]
+    values: tuple[str, ...] = ()
+    squares: bool = False
+    extremes: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.keys, *self.values)))
+
+    def start(self) -> Grouped:
+        return Grouped()
+
+    def update(self, seen: Grouped, frame: pl.DataFrame) -> Grouped:
+        frame = frame.with_columns(without_nan(frame.get_column(name)) for name in self.columns)
+        seen.plain.append(frame.group_by(self.keys).agg(self._plain()))
+        for value in self.values:
+            column = frame.get_column(value)
+            self._add(seen, f"{value}.sum", frame, [column.cast(pl.Float64).to_numpy()])
+            if self.squares:
+                numbers = column.cast(pl.Float64).to_numpy()
+                self._add(seen, f"{value}.squares", frame, list(_square(numbers)))
+        seen.held += seen.plain[-1].height
+        return self._compacted(seen) if seen.held > 2_000_000 else seen
+
+    def _plain(self) -> list[pl.Expr]:
+        wanted = [pl.len().cast(pl.Int64).alias("rows")]
+        for value in self.values:
+            wanted.append(pl.col(value).count().cast(pl.Int64).alias(f"{value}.count"))
+            if self.extremes:
+                wanted.append(pl.col(value).min().alias(f"{value}.min"))
+                wanted.append(pl.col(value).max().alias(f"{value}.max"))
+        return wanted
+
+    def _added(self) -> list[pl.Expr]:
+        wanted = [pl.col("rows").sum()]
+        for value in self.values:
+            wanted.append(pl.col(f"{value}.count").sum())
+            if self.extremes:
+                wanted.append(pl.col(f"{value}.min").min())
+                wanted.append(pl.col(f"{value}.max").max())
+        return wanted
+
+    def _add(self, seen: Grouped, name: str, frame: pl.DataFrame, terms: list[Floats]) -> None:
+        """Add numbers to the sums of their groups, as whole numbers of their range of exponents."""
+        keys = frame.select(self.keys)
+        for term in terms:
+            bins, parts = _whole_parts(term)
+            rows = keys.with_columns(bins, parts).filter(pl.col(_PART).is_not_null())
+            summed = rows.group_by([*self.keys, _BIN]).agg(pl.col(_PART).sum())
+            seen.parts.setdefault(name, []).append(summed)
+
+    def _compacted(self, seen: Grouped) -> Grouped:
+        if len(seen.plain) > 1:
+            seen.plain = [pl.concat(seen.plain, how="vertical_relaxed").group_by(self.keys).agg(self._added())]
+        for name, frames in seen.parts.items():
+            if len(frames) > 1:
+                joined = pl.concat(frames, how="vertical_relaxed")
+                seen.parts[name] = [joined.group_by([*self.keys, _BIN]).agg(pl.col(_PART).sum())]
+        seen.held = seen.plain[0].height if seen.plain else 0
+        return seen
+
+    def merge(self, left: Grouped, right: Grouped) -> Grouped:
+        left.plain += right.plain
+        for name, frames in right.parts.items():
+            left.parts.setdefault(name, []).extend(frames)
+        left.held += right.held
+        return self._compacted(left) if left.held > 2_000_000 else left
+
+    def finish(self, seen: Grouped) -> pl.DataFrame | None:
+        """The groups, ordered by their keys; None where no row was seen."""
+        seen = self._compacted(seen)
+        if not seen.plain:
+            return None
+        table = seen.plain[0]
+        sums = {name: _summed(frames[0], self.keys) for name, frames in seen.parts.items()}
+        for name, summed in sums.items():
+            named = summed.rename({"high": f"{name}.high", "low": f"{name}.low"})
+            table = table.join(named, on=list(self.keys), how="left", nulls_equal=True)
+        table = table.sort(self.keys, nulls_last=False)
+        return self._finished(table)
+
+    def _finished(self, table: pl.DataFrame) -> pl.DataFrame:
+        made = []
+        for value in self.values:
+            high, low = (table[f"{value}.sum.{part}"].fill_null(0.0).to_numpy() for part in ("high", "low"))
+            made.append(pl.Series(f"{value}.sum", high + low))
+            if self.squares:
+                count = table[f"{value}.count"].to_numpy().astype(np.float64)
+                squares = [table[f"{value}.squares.{part}"].fill_null(0.0).to_numpy() for part in ("high", "low")]
+                made.append(pl.Series(f"{value}.m2", _spread(count, (high, low), (squares[0], squares[1]))))
+        hidden = [name for name in table.columns if name.endswith((".high", ".low"))]
+        return table.drop(hidden).with_columns(made)
+
+
+def _whole_parts(numbers: Floats) -> tuple[pl.Series, pl.Series]:
+    """Each finite number as (range of exponents, whole number of 128 bits); null for others."""
+    finite = np.isfinite(numbers)
+    _, exponents = np.frexp(np.where(finite, numbers, 0.0))
+    bins = (exponents - 53) // _STEP
+    parts = pl.Series(_PART, np.ldexp(np.where(finite, numbers, 0.0), -_STEP * bins)).cast(pl.Int128)
+    if not finite.all():
+        parts = pl.select(pl.when(pl.Series(finite)).then(parts)).to_series().alias(_PART)
+    return pl.Series(_BIN, bins.astype(np.int16)), parts
+
+
+def _summed(parts: pl.DataFrame, keys: tuple[str, ...]) -> pl.DataFrame:
+    """For each key its exact sum as two floats, `high` and what is left of it, `low`."""
+    high = parts[_PART].cast(pl.Float64)
+    low = (parts[_PART] - high.cast(pl.Int128)).cast(pl.Float64)
+    scale = parts[_BIN].to_numpy().astype(np.int32) * _STEP
+    scaled = parts.select(*keys, _BIN).with_columns(
+        pl.Series("high", np.ldexp(high.to_numpy(), scale)), pl.Series("low", np.ldexp(low.to_numpy(), scale))
+    )
+    if parts.select(keys).is_unique().all():  # numbers of one size: nothing to add
+        return scaled.drop(_BIN)
+    ranges = [group.drop(_BIN) for _, group in sorted(scaled.group_by(_BIN), key=lambda pair: pair[0], reverse=True)]
+    return reduce(lambda total, part: _joined(total, part, keys), ranges)
+
+
+def _joined(total: pl.DataFrame, part: pl.DataFrame, keys: tuple[str, ...]) -> pl.DataFrame:
+    """Sums of larger numbers and of smaller ones, added with what rounding would lose kept in `low`."""
+    both = total.join(part, on=list(keys), how="full", coalesce=True, nulls_equal=True, suffix=".next")
+    columns = {name: both[name].fill_null(0.0).to_numpy() for name in ("high", "low", "high.next", "low.next")}
+    high, rest = _two_sum(columns["high"], columns["high.next"])
+    low = rest + (columns["low"] + columns["low.next"])
+    high, low = _two_sum(high, low)
+    return both.select(keys).with_columns(pl.Series("high", high), pl.Series("low", low))
+
+
+def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    """a + b, and exactly what was lost in rounding it."""
+    total = a + b
+    shadow = total - a
+    return total, (a - (total - shadow)) + (b - shadow)
+
+
+def _square(numbers: Floats) -> tuple[Floats, Floats]:
+    """numbers * numbers, and exactly what was lost in rounding it."""
+    return _product(numbers, numbers)
+
+
+def _product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    product = a * b
+    a_high, a_low = _halves(a)
+    b_high, b_low = _halves(b)
+    return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+def _halves(numbers: Floats) -> tuple[Floats, Floats]:
+    """Each number as the sum of two with 26 digits, whose products are exact."""
+    shifted = numbers * 134_217_729.0  # 2^27 + 1
+    high = shifted - (shifted - numbers)
+    return high, numbers - high
+
+
+def _spread(count: Floats, total: tuple[Floats, Floats], squares: tuple[Floats, Floats]) -> Floats:
+    """squares - total^2 / count, in twice the precision of a float, for most of both to cancel without harm."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = total[0] / count
+        # total^2 / count = total * mean, with what mean lacks made good
+        product, lost = _product(mean, count)
+        rest = ((total[0] - product) - lost + total[1]) / count
+        high, low = _product(total[0], mean)
+        low = low + total[0] * rest + total[1] * mean
+        difference, lost = _two_sum(squares[0], -high)
+        return np.maximum(difference + (lost + (squares[1] - low)), 0.0)

@@ -1,0 +1,113 @@
+"""Finding values in a table of keys: built once, asked for every fragment. The heart of Categorify and of every join.
+
+Whole numbers are found in a hash table directly. Everything else, and combinations of columns, is found by its hash
+and then compared with what is there, so that two values are never taken for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from rowmill.errors import ColumnError
+from rowmill.statistics.values import hashes, is_whole, whole, without_nan
+
+_INT32 = np.iinfo(np.int32)
+
+
+class Lookup:
+    """The place of each row among the rows of `keys`, which differ from each other; -1 for one that is not there.
+
+    A null among the keys is found like a value.
+    """
+
+    def __init__(self, keys: pl.DataFrame) -> None:
+        self.keys = keys.select(without_nan(column) for column in keys)
+        self._null = -1
+        self._whole = keys.width == 1 and is_whole(keys.dtypes[0])
+        if self._whole:
+            column = self.keys.to_series()
+            if column.null_count():
+                self._null = int(column.is_null().arg_max() or 0)
+            numbers = whole(column).fill_null(0).to_numpy()
+            self._build(numbers, skip=self._null)
+        else:
+            self._build(hashes(self.keys.get_columns()).view(np.int64), skip=-1)
+
+    def _build(self, numbers: NDArray[np.int64], skip: int) -> None:
+        from rowmill.statistics import kernels
+
+        self._bits = max(4, (2 * len(numbers) - 1).bit_length())
+        if skip >= 0:  # the null's place: a key that nothing else has is as good as none
+            numbers = numbers.copy()
+            numbers[skip] = _unused(numbers)
+        self._spare = numbers[skip] if skip >= 0 else None
+        low, high = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
+        self._narrow = _INT32.min <= low and high <= _INT32.max
+        self._table = (kernels.pack_keys if self._narrow else kernels.wide_keys)(numbers, self._bits)
+
+    def find(self, columns: Sequence[pl.Series]) -> NDArray[np.int32]:
+        """The places of these rows. The columns are those of the keys, in their order and of a type that fits."""
+        fitted = [_as_key(column, key) for column, key in zip(columns, self.keys, strict=True)]
+        cast = [column for column, _ in fitted]
+        if self._whole:
+            numbers = whole(cast[0])
+            nulls = numbers.is_null().to_numpy() if numbers.null_count() else None
+            places = self._places(numbers.to_numpy() if nulls is None else numbers.fill_null(0).to_numpy())
+            if nulls is not None:
+                places[nulls] = self._null
+        else:
+            places = _verified(self._places(hashes(cast).view(np.int64)), cast, self.keys)
+        for _, lost in fitted:
+            if lost is not None:
+                places[lost] = -1
+        return places
+
+    def _places(self, numbers: NDArray[np.int64]) -> NDArray[np.int32]:
+        from rowmill.statistics import kernels
+
+        places = np.empty(len(numbers), np.int32)
+        (kernels.find_packed if self._narrow else kernels.find_wide)(numbers, self._table, self._bits, places)
+        if self._spare is not None:
+            places[numbers == self._spare] = -1
+        return places
+
+
+def _as_key(column: pl.Series, key: pl.Series) -> tuple[pl.Series, NDArray[np.bool_] | None]:
+    """The column in the type of the keys, and which of its values that type cannot hold, if there may be any."""
+    column = without_nan(column)
+    if column.dtype == key.dtype:
+        return column, None
+    if column.dtype == pl.Null or (column.dtype in (pl.Categorical, pl.Enum) and key.dtype == pl.String):
+        return column.cast(key.dtype), None
+    if column.dtype.is_numeric() and key.dtype.is_numeric():
+        cast = column.cast(key.dtype, strict=False)
+        same = cast.cast(column.dtype, strict=False).eq_missing(column)
+        return cast, None if same.all() else (~same).to_numpy()
+    raise ColumnError(
+        f"column {column.name!r} is {column.dtype}, and was {key.dtype} when the workflow was fitted; cast it with "
+        f"Dataset(..., dtypes={{{column.name!r}: ...}}), or fit again"
+    )
+
+
+def _unused(numbers: NDArray[np.int64]) -> np.int64:
+    """A number that is not among these."""
+    known = set(numbers[:4096].tolist())
+    for candidate in range(-(1 << 31), 0):
+        if candidate not in known and not (numbers == candidate).any():
+            return np.int64(candidate)
+    raise AssertionError("unreachable: there are more numbers than keys")
+
+
+def _verified(places: NDArray[np.int32], columns: Sequence[pl.Series], keys: pl.DataFrame) -> NDArray[np.int32]:
+    """Places without those where the value only has the same hash."""
+    if not keys.height:
+        return places
+    found = pl.Series(np.maximum(places, 0))
+    same = pl.Series(places >= 0)
+    for column, key in zip(columns, keys, strict=True):
+        same &= key.gather(found).eq_missing(column)
+    return np.where(same.to_numpy(), places, np.int32(-1))

@@ -1,0 +1,256 @@
+"""Feature operators, fitted once and used everywhere: on a dataset, on a frame, on one row, inside a loader.
+
+A graph of operators comes in. `fit` lets them learn, phase by phase, on an engine; `transform` compiles the graph to a
+Polars query and runs it where the rows are: lazily for a dataset, at once for anything in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from os import PathLike
+from typing import Any
+
+from rowmill.dataset import Dataset
+from rowmill.engines.engine import Engine
+from rowmill.engines.local import LocalEngine
+from rowmill.errors import ArgumentError, NotFittedError
+from rowmill.graph.draw import Picture
+from rowmill.graph.job import FitJob
+from rowmill.graph.node import Apply, Named, Node, as_node, walk
+from rowmill.graph.operator import Fitted, StatOperator
+from rowmill.graph.resolve import Resolved
+from rowmill.graph.rows import as_rows
+from rowmill.graph.transform import Transformation, missing
+from rowmill.schema import Schema
+from rowmill.sizes import cores, parse_memory
+from rowmill.sources.source import Source, fit_fragments
+from rowmill.sources.transformed import SpooledSource, TransformedSource
+
+
+class Workflow:
+    """A graph of operators and what they have learnt.
+
+    >>> workflow = Workflow(["C1", "C2"] >> Categorify() + (["I1"] >> FillMissing() >> Normalize()) + ["label"])
+    >>> workflow.fit(train).transform(valid).to_parquet("valid")
+
+    `client`: a Dask client; fitting and writing then run on its cluster.
+    """
+
+    def __init__(self, output_node: Any, client: Any = None) -> None:
+        self.output_node: Node = as_node(output_node)
+        self.client = client
+        self._fitted: dict[int, Fitted] = {}
+        self._removed: frozenset[str] = frozenset()
+        self._learnt_from: str | None = None  # the fingerprint of the data
+        self._known: Transformation | None = None
+
+    # What is known of the columns
+
+    def fit_schema(self, schema: Schema) -> Workflow:
+        """Check the graph against a table with these columns, and learn which columns come out."""
+        self._resolve(schema)
+        return self
+
+    def _resolve(self, schema: Schema) -> Transformation:
+        self._known = Transformation(Resolved(self.output_node, schema, self._fitted, self._removed))
+        return self._known
+
+    def _transformation(self) -> Transformation:
+        if self._known is None:
+            raise NotFittedError("the workflow has not seen a table yet; call workflow.fit(dataset) first")
+        return self._known
+
+    @property
+    def input_schema(self) -> Schema | None:
+        """The columns of the table that the graph selects; None before it has seen a table."""
+        return None if self._known is None else self._known.input_schema
+
+    @property
+    def output_schema(self) -> Schema:
+        """The columns that come out, with their tags, cardinalities and sizes."""
+        return self._transformation().output_schema
+
+    @property
+    def output_dtypes(self) -> dict[str, str]:
+        return {column.name: column.dtype for column in self.output_schema}
+
+    @property
+    def input_dtypes(self) -> dict[str, str]:
+        return {column.name: column.dtype for column in self._transformation().input_schema}
+
+    @property
+    def graph(self) -> Picture:
+        """The picture of the graph; shows itself in a notebook."""
+        return Picture(self.output_node)
+
+    @property
+    def fitted(self) -> bool:
+        """Whether every operator that has to learn has done so."""
+        return all(
+            number in self._fitted
+            for number, node in enumerate(walk(self.output_node))
+            if isinstance(node, Apply) and isinstance(node.operator, StatOperator)
+        )
+
+    # Learning
+
+    def fit(
+        self,
+        dataset: Any,
+        *,
+        client: Any = None,
+        memory: int | float | str = "1GB",
+        threads: int | None = None,
+        progress: bool | None = None,
+    ) -> Workflow:
+        """Let the operators learn from a dataset (or a frame): one pass over it for each phase.
+
+        `client`: a Dask client to do it on. `memory`: what the fragments in flight may take together.
+        """
+        data = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
+        self.clear_stats()
+        resolved = self._resolve(data.schema).resolved
+        phases = [[resolved.number[id(node)] for node in phase] for phase in resolved.phases()]
+        workers = max(1, threads or cores())
+        for phase in phases:
+            job = FitJob(data.source, self.output_node, data.schema, self._fitted, phase)
+            row_bytes = max(1.0, data.source.row_bytes(job.inputs)) * 3  # as read, as made, and as measured
+            most = max(1, int(parse_memory(memory) / workers / row_bytes))
+            engine = self._engine(client or self.client, workers)
+            found = engine.run(job, fit_fragments(data.source.fragments, most), progress)
+            self._learn(job, found, resolved)
+            resolved = self._resolve(data.schema).resolved
+        self._learnt_from = data.source.fingerprint() if phases else None
+        return self
+
+    def _engine(self, client: Any, threads: int) -> Engine:
+        if client is None:
+            return LocalEngine(threads)
+        from rowmill.engines.dask import DaskEngine
+
+        return DaskEngine(client)
+
+    def _learn(self, job: FitJob, found: Any, resolved: Resolved) -> None:
+        for number, results in job.results(found).items():
+            node = resolved.nodes[number]
+            assert isinstance(node, Apply)
+            self._fitted[number] = node.operator.learn(results, resolved.inputs(node))
+            node.operator.remember(self._fitted[number])
+
+    def clear_stats(self) -> None:
+        """Forget what has been learnt."""
+        self._fitted = {}
+        self._learnt_from = None
+
+    def fit_transform(self, dataset: Any, **options: Any) -> Any:
+        """Fit, and transform the same data: out of fold where operators have folds."""
+        self.fit(dataset, **options)
+        return self.transform(dataset, folds=True)
+
+    # Transforming
+
+    def transform(self, data: Any, *, folds: bool | None = None) -> Any:
+        """What the operators make of `data`.
+
+        A `Dataset` gives a lazy `Dataset`. Rows in memory (a pandas, Polars or Arrow frame, a dict of columns or of
+        the values of one row, a list of such dicts) give the same kind, at once. `folds`: whether target encodings
+        leave out a row's own fold; by default they do on the dataset that was fitted, and on no other rows.
+        """
+        if isinstance(data, Dataset):
+            return self._transform_dataset(data, folds)
+        self._check_fitted()
+        rows = as_rows(data)
+        known = self._known or self._resolve(Dataset(rows.frame).schema)
+        return rows.like(known.step(training=bool(folds)).run(rows.frame))
+
+    def _transform_dataset(self, data: Dataset, folds: bool | None) -> Dataset:
+        self._check_fitted()
+        known = self._known if self._fitted and self._known else self._resolve(data.schema)
+        if folds is None:
+            folded = self._learnt_from is not None and known.step(training=True).program.numbered
+            folds = folded and self._learnt_from == data.source.fingerprint()
+        whole = known.step(training=folds)
+        for name in whole.inputs:
+            if name not in data.schema:
+                raise missing(name, data.columns)
+        prepare, fingerprint = partial(known.step, training=folds), f"{self.fingerprint()} {folds}"
+        source: Source
+        if whole.program.rowwise:
+            source = TransformedSource(data.source, prepare, known.output_schema, fingerprint)
+        else:
+            source = SpooledSource(data.source, data.fragments, prepare, known.output_schema, fingerprint)
+        made = Dataset(source, schema=known.output_schema, base_dataset=data.base_dataset)
+        made.part_bytes, made.client = data.part_bytes if whole.program.rowwise else None, self.client
+        return made
+
+    def _check_fitted(self) -> None:
+        if not self.fitted:
+            raise NotFittedError(
+                "the workflow has operators that learn, and has not been fitted; call fit(dataset) first"
+            )
+
+    # Parts
+
+    def remove_inputs(self, input_cols: Iterable[str]) -> Workflow:
+        """Leave out these columns of the table and everything that is made of them: the label, when serving."""
+        self._removed = self._removed | frozenset([input_cols] if isinstance(input_cols, str) else input_cols)
+        if self._known is not None:
+            self._resolve(self._known.resolved.root)
+        return self
+
+    def get_subworkflow(self, name: str) -> Workflow:
+        """The part of the graph that was named with `Subgraph(name, ...)`, with what its operators have learnt."""
+        for node in walk(self.output_node):
+            if isinstance(node, Named) and node.name == name:
+                part = Workflow(node.parents[0], self.client)
+                old = {id(n): number for number, n in enumerate(walk(self.output_node))}
+                numbers = {old[id(n)]: number for number, n in enumerate(walk(part.output_node))}
+                part._fitted = {numbers[n]: state for n, state in self._fitted.items() if n in numbers}
+                part._learnt_from, part._removed = self._learnt_from, self._removed
+                if self._known is not None:
+                    part._resolve(self._known.resolved.root)
+                return part
+        known = [node.name for node in walk(self.output_node) if isinstance(node, Named)]
+        raise ArgumentError(f"No subgraph named {name!r}; there are {known}; name one with Subgraph(name, node)")
+
+    @property
+    def subworkflows(self) -> list[str]:
+        return [node.name for node in walk(self.output_node) if isinstance(node, Named)]
+
+    # Saving
+
+    def fingerprint(self) -> str:
+        """Some letters that change when a setting, a function or anything learnt does."""
+        from rowmill.graph.save import fingerprint
+
+        return fingerprint(self.output_node, self._fitted, self._removed)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the workflow to a folder: JSON and Parquet, nothing that could run. The folder can be moved."""
+        from rowmill.graph.save import save
+
+        root = None if self._known is None else self._known.resolved.root
+        save(path, self.output_node, self._fitted, self._removed, root, self._learnt_from)
+
+    @classmethod
+    def load(
+        cls, path: str | PathLike[str], client: Any = None, *, functions: Mapping[str, Callable[..., Any]] | None = None
+    ) -> Workflow:
+        """A workflow from a folder that `save` wrote. Loading runs no code of the folder's choosing.
+
+        `functions`: the functions that its operators use, by the name they were saved under.
+        """
+        from rowmill.graph.save import load
+        from rowmill.ops import OPERATORS
+
+        loaded = load(path, OPERATORS, functions or {})
+        workflow = cls(loaded.output, client)
+        workflow._fitted, workflow._removed = loaded.fitted, loaded.removed
+        workflow._learnt_from = loaded.learnt_from
+        if loaded.root is not None:
+            workflow._resolve(loaded.root)
+        for number, node in enumerate(walk(workflow.output_node)):
+            if isinstance(node, Apply) and number in loaded.fitted:
+                node.operator.remember(loaded.fitted[number])
+        return workflow
