@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import polars as pl
@@ -18,6 +19,7 @@ from rowmill.graph.operator import ROW, Inputs, Operator, StatOperator
 from rowmill.graph.resolve import Resolved
 
 Values = dict[str, pl.Expr]
+FEW = 1024  # rows for which handing columns to other threads takes longer than the work
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class Columns:
     exprs: Mapping[str, pl.Expr]
 
     def run(self, frame: pl.DataFrame) -> pl.DataFrame:
-        return frame.with_columns(expr.alias(name) for name, expr in self.exprs.items())
+        add = frame.with_columns_seq if frame.height <= FEW else frame.with_columns
+        return add(expr.alias(name) for name, expr in self.exprs.items())
 
     @property
     def reads(self) -> set[str]:
@@ -69,11 +72,17 @@ class Program:
     changes_rows: bool
 
     def run(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The columns made of the rows of a frame."""
         for step in self.steps:
             frame = step.run(frame)
         if not self.outputs:
             return pl.DataFrame(height=frame.height)
-        return frame.select(expr.alias(name) for name, expr in self.outputs.items())
+        select = frame.select_seq if frame.height <= FEW else frame.select
+        return select(self._named)
+
+    @cached_property
+    def _named(self) -> list[pl.Expr]:
+        return [expr.alias(name) for name, expr in self.outputs.items()]
 
     def numbered_rows(self, frame: pl.DataFrame, start: int) -> pl.DataFrame:
         """The frame with the numbers of its rows, if the program needs them."""

@@ -198,7 +198,7 @@ def _codes(
     places = find().find(columns)
     codes = places.astype(np.int64)
     codes += OOV + buckets  # an unseen value, at place -1, gets the last of the out-of-vocabulary codes
-    null = np.logical_and.reduce([c.is_null().to_numpy() for c in columns]) if _has_nulls(columns) else None
+    null = _all_null(columns)
     if strict or buckets > 1:
         unseen = places < 0 if null is None else (places < 0) & ~null
         if strict and unseen.any():
@@ -210,11 +210,17 @@ def _codes(
         codes[null] = NULL
     if start:
         codes += start
-    return pl.Series(columns[0].name, codes).cast(dtype)
+    made = pl.Series(columns[0].name, codes)
+    return made if made.dtype == dtype else made.cast(dtype)
 
 
-def _has_nulls(columns: list[pl.Series]) -> bool:
-    return all(column.null_count() for column in columns)
+def _all_null(columns: list[pl.Series]) -> Any:
+    """Which rows are null in every column; None if there is none."""
+    if not all(column.null_count() for column in columns):
+        return None
+    if all(column.null_count() == len(column) for column in columns):
+        return np.ones(len(columns[0]), bool)
+    return np.logical_and.reduce([column.is_null().to_numpy() for column in columns])
 
 
 def _refused(columns: list[pl.Series], unseen: Any) -> UnseenValueError:

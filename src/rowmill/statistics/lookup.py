@@ -54,16 +54,22 @@ class Lookup:
         fitted = [_as_key(column, key) for column, key in zip(columns, self.keys, strict=True)]
         cast = [column for column, _ in fitted]
         if self._whole:
-            numbers = whole(cast[0])
-            nulls = numbers.is_null().to_numpy() if numbers.null_count() else None
-            places = self._places(numbers.to_numpy() if nulls is None else numbers.fill_null(0).to_numpy())
-            if nulls is not None:
-                places[nulls] = self._null
+            places = self._find_whole(whole(cast[0]))
         else:
             places = _verified(self._places(hashes(cast).view(np.int64)), cast, self.keys)
         for _, lost in fitted:
             if lost is not None:
                 places[lost] = -1
+        return places
+
+    def _find_whole(self, numbers: pl.Series) -> NDArray[np.int32]:
+        nulls = numbers.null_count()
+        if nulls == 0:
+            return self._places(numbers.to_numpy())
+        if nulls == len(numbers):  # a single row, as when serving; every call of Polars counts there
+            return np.full(nulls, self._null, np.int32)
+        places = self._places(numbers.fill_null(0).to_numpy())
+        places[numbers.is_null().to_numpy()] = self._null
         return places
 
     def _places(self, numbers: NDArray[np.int64]) -> NDArray[np.int32]:
