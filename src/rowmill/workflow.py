@@ -160,7 +160,7 @@ class Workflow:
         if isinstance(data, Dataset):
             return self._transform_dataset(data, folds)
         self._check_fitted()
-        rows = as_rows(data)
+        rows = as_rows(data, self.input_schema)
         known = self._known or self._resolve(Dataset(rows.frame).schema)
         return rows.like(known.step(training=bool(folds)).run(rows.frame))
 

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from rowmill.errors import ArgumentError
+from rowmill.schema import Schema
 from rowmill.sources.frames import as_frame
 
 
@@ -21,14 +22,19 @@ class Rows:
     like: Callable[[pl.DataFrame], Any]
 
 
-def as_rows(given: Any) -> Rows:
-    """A frame from anything that holds rows: a frame of any kind, a dict, or a list of dicts."""
+def as_rows(given: Any, schema: Schema | None = None) -> Rows:
+    """A frame from anything that holds rows: a frame of any kind, a dict, or a list of dicts.
+
+    `schema`: the columns that matter. A dict holds columns if a value of it is an array or a list (and not a list column,
+    in which a single row has a list too).
+    """
     if isinstance(given, pl.DataFrame):
         return Rows(given, lambda frame: frame)
     if isinstance(given, pl.LazyFrame):
         return Rows(given.collect(), lambda frame: frame.lazy())
     if isinstance(given, Mapping):
-        if any(_is_many(value) for value in given.values()):
+        given = given if schema is None else {name: value for name, value in given.items() if name in schema}
+        if any(_is_many(value) for name, value in given.items() if schema is None or not schema[name].is_list):
             frame = as_frame(given)
             assert frame is not None
             return Rows(frame, lambda made: {name: made.get_column(name).to_numpy() for name in made.columns})

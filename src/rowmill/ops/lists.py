@@ -63,7 +63,8 @@ class ListSlice(Operator):
             return made, sliced
         width = self._length or 0
         dtype = frame_type(replace(column, width=None))
-        padding = pl.lit(pl.Series([[self.pad_value] * width]).cast(dtype).item(), dtype=dtype)
+        fill = int(self.pad_value) if not column.dtype.startswith("float") else self.pad_value
+        padding = pl.lit([fill] * width, dtype=dtype)
         padded = pl.concat_list(sliced.fill_null(pl.lit([], dtype=dtype)), padding).list.head(width)
         made = replace(made, width=width).with_properties({"value_count": {"min": width, "max": width}})
         return made, padded.list.to_array(width)

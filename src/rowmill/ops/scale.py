@@ -95,7 +95,7 @@ class Normalize(StatOperator):
         if fitted is None:
             return made, value
         mean, std = fitted.values["means"][column.name], fitted.values["stds"][column.name]
-        return made, by_leaf(column, value, lambda x: ((x.cast(pl.Float64) - mean) / (std or 1.0)).cast(dtype))
+        return made, by_leaf(column, value, lambda x: _shifted(x, mean, std or 1.0).cast(dtype))
 
     @property
     def means(self) -> dict[str, float]:
@@ -104,6 +104,11 @@ class Normalize(StatOperator):
     @property
     def stds(self) -> dict[str, float]:
         return dict(self.learnt.values["stds"])
+
+
+def _shifted(value: pl.Expr, start: float, unit: float) -> pl.Expr:
+    """(value - start) / unit, by a product: Polars divides a column and a single row differently in the last bit."""
+    return (value.cast(pl.Float64) - start) * (1.0 / unit)
 
 
 @dataclass(frozen=True)
@@ -129,7 +134,7 @@ class NormalizeMinMax(StatOperator):
             return made, value
         low, high = fitted.values["mins"][column.name], fitted.values["maxs"][column.name]
         if high > low:
-            return made, by_leaf(column, value, lambda x: ((x.cast(pl.Float64) - low) / (high - low)).cast(dtype))
+            return made, by_leaf(column, value, lambda x: _shifted(x, low, high - low).cast(dtype))
         return made, by_leaf(column, value, lambda x: pl.when(x.is_not_null()).then(pl.lit(0.5, dtype)))
 
     @property

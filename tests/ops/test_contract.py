@@ -1,0 +1,139 @@
+"""What every operator promises, whichever it is. A new operator is held to it by adding a sample."""
+
+import pickle
+
+import polars as pl
+import pytest
+
+import rowmill
+from rowmill import Dataset, Workflow, ops
+from rowmill.engines.engine import fold
+from rowmill.graph.job import FitJob
+from rowmill.graph.node import Apply, walk
+from rowmill.sources.frames import FrameSource, cut
+from rowmill.sources.types import schema_of
+from tests.ops.samples import FUNCTIONS, SAMPLES, table
+
+FRAME = table()
+NAMES = sorted(SAMPLES)
+
+
+def fitted(name: str, data=None) -> Workflow:
+    return Workflow(SAMPLES[name]).fit(FRAME if data is None else data, threads=2)
+
+
+def described(frame: pl.DataFrame):
+    return [(c.name, c.dtype, c.is_list, c.width) for c in schema_of(dict(frame.schema))]
+
+
+def predicted(workflow: Workflow):
+    return [(c.name, c.dtype, c.is_list, c.width) for c in workflow.output_schema]
+
+
+def test_every_operator_has_a_sample():
+    used = {type(n.operator).__name__ for node in SAMPLES.values() for n in walk(node) if isinstance(n, Apply)}
+    assert used == set(ops.OPERATORS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_schema_says_what_comes_out(name):
+    workflow = fitted(name)
+    for rows in (FRAME, FRAME.head(1), FRAME.head(0), FRAME.filter(pl.col("c").is_null())):
+        made = workflow.transform(rows)
+        assert described(made) == predicted(workflow)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_schema_is_known_before_fitting(name):
+    workflow = Workflow(SAMPLES[name]).fit_schema(Dataset(FRAME).schema)
+    before = workflow.output_schema.column_names
+    assert set(fitted(name).output_schema.column_names) <= set(before)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fitting_on_nothing_one_row_and_nulls(name):
+    nulls = FRAME.with_columns(pl.lit(None, dtype=t).alias(n) for n, t in FRAME.schema.items() if n != "l")
+    for data in (FRAME.head(0), FRAME.head(1), nulls):
+        workflow = fitted(name, data)
+        made = workflow.transform(FRAME)
+        assert described(made) == predicted(workflow)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_learnt_does_not_depend_on_the_way(name):
+    wanted = fitted(name)._fitted
+    order = pl.Series(range(FRAME.height)).shuffle(seed=3)
+    for rows, pieces, threads in ((FRAME, 1, 1), (FRAME, 7, 3), (FRAME, 60, 2)):
+        workflow = Workflow(SAMPLES[name]).fit(Dataset(rows, npartitions=pieces), threads=threads)
+        assert workflow._fitted == wanted, (pieces, threads)
+    if "TargetEncoding" not in name:  # folds go by the number of the row
+        assert Workflow(SAMPLES[name]).fit(Dataset(FRAME[order], npartitions=9))._fitted == wanted
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_merging_is_associative_and_survives_a_process(name):
+    source = FrameSource(FRAME, 3)
+    workflow = fitted(name)
+    resolved = workflow._known.resolved
+    for phase in resolved.phases():
+        numbers = [resolved.number[id(node)] for node in phase]
+        job = FitJob(source, workflow.output_node, Dataset(FRAME).schema, workflow._fitted, numbers)
+        for index, statistic in enumerate(job.statistics):
+            one, two, three = (
+                pickle.loads(pickle.dumps(fold(job, [f])[index])) for f in cut(FRAME.height, 3)
+            )
+            left = statistic.merge(statistic.merge(one, two), three)
+            one, two, three = (fold(job, [f])[index] for f in cut(FRAME.height, 3))
+            right = statistic.merge(one, statistic.merge(two, three))
+            assert_same(statistic.finish(left), statistic.finish(right))
+
+
+def assert_same(left, right):
+    one, two = (getattr(result, "frame", result) for result in (left, right))
+    if isinstance(one, pl.DataFrame):
+        assert one.sort(one.columns).equals(two.sort(two.columns))
+        assert getattr(left, "nulls", None) == getattr(right, "nulls", None)
+    else:
+        assert left == right
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_saved_and_loaded_it_does_the_same(name, tmp_path):
+    workflow = fitted(name)
+    workflow.save(tmp_path / "w")
+    (tmp_path / "w").rename(tmp_path / "moved")
+    again = Workflow.load(tmp_path / "moved", functions=FUNCTIONS)
+    assert again.output_schema == workflow.output_schema
+    assert again.fingerprint() == workflow.fingerprint()
+    assert again.transform(FRAME).equals(workflow.transform(FRAME))
+    empty = Workflow(SAMPLES[name])
+    empty.save(tmp_path / "unfitted")
+    learnt = Workflow.load(tmp_path / "unfitted", functions=FUNCTIONS).fit(FRAME)
+    assert learnt._fitted == workflow._fitted
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_dataset_gives_the_rows_of_a_frame(name):
+    workflow = fitted(name)
+    step = workflow._known.step()
+    data = Dataset(FRAME, npartitions=5 if step.program.rowwise else 1)
+    made = workflow.transform(data)
+    assert isinstance(made, rowmill.Dataset)
+    assert made.schema == workflow.output_schema
+    whole = workflow.transform(FRAME, folds=step.program.numbered or workflow._known.step(training=True).program.numbered)
+    assert made.to_polars().equals(whole)
+    some = made.columns[-1:]
+    assert made.to_polars(some).equals(whole.select(some))
+    if step.program.rowwise:
+        slices = pl.concat([made.source.read(f.slice(0, f.rows // 2), made.columns) for f in made.fragments])
+        wanted = [whole[f.start : f.start + f.rows // 2] for f in made.fragments]
+        assert slices.equals(pl.concat(wanted))
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if Workflow(SAMPLES[n]).fit(FRAME)._known.step().program.rowwise])
+def test_single_rows_are_as_in_the_batch(name):
+    workflow = fitted(name)
+    whole = workflow.transform(FRAME)
+    for number in range(0, FRAME.height, 37):
+        assert workflow.transform(FRAME[number]).equals(whole[number])
+        assert workflow.transform(FRAME.row(number, named=True)) == whole.row(number, named=True)
