@@ -29,7 +29,7 @@ ALLOWED = {
         "ops",  # when called: a bare function is an operator, and only known ones are saved
     },
     "ops": {"errors", "schema", "sizes", "sources", "statistics", "graph", "ops"},
-    "engines": {"errors", "progress", "sources.source", "statistics", "engines"},
+    "engines": {"errors", "progress", "sources.source", "sources.spool", "statistics", "engines"},
     "workflow": {"dataset", "errors", "engines", "graph", "ops", "schema", "sizes", "sources"},
     "feed": {"errors", "lock", "schema", "sizes", "sources.source", "feed"},
     "dataset": {"errors", "schema", "sizes", "sources", "sinks", "loader.torch_map"},  # the last when it is called

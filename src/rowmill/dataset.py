@@ -43,8 +43,8 @@ class Dataset:
     `dtypes`: column to dtype, applied while reading; "hex" reads hexadecimal strings as integers.
     `storage_options`: credentials and end point of an object store, as fsspec or object-store spell them.
     `schema`: a `Schema` whose tags and properties describe the columns; by default the one stored beside
-    the files. `client` and `cpu` are accepted for compatibility and mean nothing: all work is done by
-    threads of this process. Other keyword arguments belong to the format (CSV: `sep`, `names`, `header`,
+    the files. `client`: a Dask client; `to_parquet` then writes each file on one of its workers. `cpu` is accepted
+    for compatibility and means nothing. Other keyword arguments belong to the format (CSV: `sep`, `names`, `header`,
     `null_values`, ...).
     """
 
@@ -127,7 +127,7 @@ class Dataset:
     def _like(self, source: Source, schema: Schema | None = None) -> Dataset:
         """Another dataset with this one's settings."""
         other = Dataset(source, schema=schema or self.schema, base_dataset=self.base_dataset)
-        other.part_bytes, other.engine = self.part_bytes, self.engine
+        other.part_bytes, other.engine, other.client = self.part_bytes, self.engine, self.client
         return other
 
     def head(self, n: int = 5) -> pl.DataFrame:
@@ -186,6 +186,16 @@ class Dataset:
         """The whole table in memory."""
         return self.to_polars(columns).to_arrow()
 
+    def to_ddf(self, columns: str | Sequence[str] | None = None, shuffle: bool = False, seed: int | None = None) -> Any:
+        """The table as a Dask dataframe (of pandas frames), a partition for each of ours; read when computed.
+
+        `shuffle` changes the order of partitions.
+        """
+        from rowmill.sources.dask import to_dask
+
+        names = self._names(columns)
+        return to_dask(self.source, self.to_iter(names, shuffle=shuffle, seed=seed).fragments, names)
+
     def to_lazy(self) -> pl.LazyFrame:
         """The table as a lazy Polars query that reads partition by partition, only the columns needed."""
         return lazy(self.source)
@@ -222,7 +232,7 @@ class Dataset:
         to_parquet(
             self, output_path, shuffle, preserve_files=preserve_files, output_files=output_files,
             out_files_per_proc=out_files_per_proc, dtypes=dtypes, suffix=suffix, partition_on=partition_on,
-            method=method, seed=seed,
+            method=method, seed=seed, client=self.client,
             options=WriteOptions(
                 row_group_size, compression, tuple(cats or ()), tuple(conts or ()), tuple(labels or ()), progress
             ),

@@ -26,7 +26,9 @@ def table(rows: int = ROWS, seed: int = 0) -> pl.DataFrame:
             "t": pl.Series(draw.integers(0, 2, rows)).cast(pl.Float32),
             "i": draw.integers(0, 6, rows),
             "j": draw.integers(0, 6, rows),
-            "l": pl.Series([draw.integers(0, 30, draw.integers(0, 5)).tolist() for _ in range(rows)], dtype=pl.List(pl.Int64)),
+            "l": pl.Series(
+                [draw.integers(0, 30, draw.integers(0, 5)).tolist() for _ in range(rows)], dtype=pl.List(pl.Int64)
+            ),
         }
     )
 
@@ -49,7 +51,7 @@ def shout(name):
 
 FUNCTIONS = {"double": double, "mixed": mixed, "positive": positive, "shout": shout}
 
-OTHER = pl.DataFrame({"key": list(range(0, 40, 2)), "price": np.arange(20) / 3, "name": [f"item {i}" for i in range(20)]})
+OTHER = pl.DataFrame({"key": range(0, 40, 2), "price": np.arange(20) / 3, "name": [f"item {i}" for i in range(20)]})
 TWICE = pl.concat([OTHER, OTHER.head(3)])
 FEATURES = np.array([[1, 0, 2], [0, 1, 0], [3, 0, 1], [0, 0, 0], [1, 1, 1], [0, 2, 0]], float)
 
@@ -74,18 +76,23 @@ SAMPLES: dict[str, Node] = {
     "DropLowCardinality": ["c", "t"] >> ops.Categorify() >> ops.DropLowCardinality(6),
     "Dropna": ["a", "c", "f"] >> ops.Dropna(),
     "Expr": ["a", "f", "s"]
-    >> ops.Expr((pl.col("a") * 2 + pl.col("f")).alias("sum"), pl.col("s").str.len_chars(), keep=True, z=pl.col("f").abs()),
+    >> ops.Expr(
+        (pl.col("a") * 2 + pl.col("f")).alias("sum"), pl.col("s").str.len_chars(), keep=True, z=pl.col("f").abs()
+    ),
     "FillMedian": ["a", "b", "f"] >> ops.FillMedian(add_binary_cols=True),
     "FillMissing": ["a", "b", "f"] >> ops.FillMissing(7, add_binary_cols=True),
     "FillMissing string": ["s"] >> ops.FillMissing("none"),
     "Filter": ["a", "f"] >> ops.Filter(positive),
     "Filter by expression": ["a", "f"] >> ops.Filter(pl.col("a") > 3),
     "Groupby": ["i", "a", "f", "c"]
-    >> ops.Groupby(["i"], sort_cols=["f"], aggs={"a": ["list", "first", "count"], "f": ["mean", "max", "std"], "c": "nunique"}),
+    >> ops.Groupby(
+        ["i"], sort_cols=["f"], aggs={"a": ["list", "first", "count"], "f": ["mean", "max", "std"], "c": "nunique"}
+    ),
     "HashBucket": ["c", "s", "f", "l"] >> ops.HashBucket({"c": 10, "s": 7, "l": 5}),
     "HashedCross": [["c", "s"], ["d", "a"]] >> ops.HashedCross(100),
     "JoinExternal": ["c", "a"] >> ops.JoinExternal(OTHER, on="c", on_ext="key"),
-    "JoinExternal inner": ["c", "a"] >> ops.JoinExternal(TWICE, on="c", on_ext="key", how="inner", columns_ext=["price"]),
+    "JoinExternal inner": ["c", "a"]
+    >> ops.JoinExternal(TWICE, on="c", on_ext="key", how="inner", columns_ext=["price"]),
     "JoinGroupby": ["c", ["d", "s"]]
     >> ops.JoinGroupby(cont_cols=["a", "b"], stats=["count", "sum", "mean", "std", "var", "min", "max"]),
     "LambdaOp": ["a", "b"] >> ops.LambdaOp(double),

@@ -79,9 +79,7 @@ def test_merging_is_associative_and_survives_a_process(name):
         numbers = [resolved.number[id(node)] for node in phase]
         job = FitJob(source, workflow.output_node, Dataset(FRAME).schema, workflow._fitted, numbers)
         for index, statistic in enumerate(job.statistics):
-            one, two, three = (
-                pickle.loads(pickle.dumps(fold(job, [f])[index])) for f in cut(FRAME.height, 3)
-            )
+            one, two, three = (pickle.loads(pickle.dumps(fold(job, [f])[index])) for f in cut(FRAME.height, 3))
             left = statistic.merge(statistic.merge(one, two), three)
             one, two, three = (fold(job, [f])[index] for f in cut(FRAME.height, 3))
             right = statistic.merge(one, statistic.merge(two, three))
@@ -120,7 +118,9 @@ def test_a_dataset_gives_the_rows_of_a_frame(name):
     made = workflow.transform(data)
     assert isinstance(made, rowmill.Dataset)
     assert made.schema == workflow.output_schema
-    whole = workflow.transform(FRAME, folds=step.program.numbered or workflow._known.step(training=True).program.numbered)
+    whole = workflow.transform(
+        FRAME, folds=step.program.numbered or workflow._known.step(training=True).program.numbered
+    )
     assert made.to_polars().equals(whole)
     some = made.columns[-1:]
     assert made.to_polars(some).equals(whole.select(some))

@@ -1,52 +1,61 @@
 """A Dask cluster: fragments are measured on the workers, accumulators merged there as a tree.
 
 Accumulators that can be cut by hash (`split`) are merged shard by shard, each on one worker, so that a vocabulary is
-never merged in one place. What a dead worker had measured is measured again by another, with the same result.
+never merged in one place. Large results are left in a file, and only its path comes back. What a dead worker had
+measured is measured again by another, with the same result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
+
+import polars as pl
 
 from rowmill.engines.engine import Job, fold
 from rowmill.progress import progress_bar
 from rowmill.sources.source import Fragment
+from rowmill.sources.spool import Keeper, temporary_folder
 from rowmill.statistics.statistic import Statistic
+from rowmill.statistics.table import Table
 
 FAN_IN = 8  # accumulators merged by one task
 PIECES = 4  # tasks for each thread of the cluster: enough to even out, few enough to merge
+LARGE = 32 << 20  # bytes of a result from which on it stays in a file
 
 
 @dataclass(frozen=True)
 class DaskEngine:
-    """`client`: a `dask.distributed.Client`."""
+    """`client`: a `dask.distributed.Client`. Workers on other machines have to see the folder for temporary files
+    (`TMPDIR`), or large results come back as they are."""
 
     client: Any
+    large: int = LARGE
 
     def run(self, job: Job, fragments: Sequence[Fragment], progress: bool | None) -> Sequence[Any]:
         from dask.distributed import as_completed
 
-        threads = max(1, sum(self.client.nthreads().values()))
-        pieces = _cut(fragments, PIECES * threads)
+        workers = self.client.nthreads()
+        pieces = _cut(fragments, PIECES * max(1, sum(workers.values())))
         shared = self.client.scatter(job, broadcast=True)
-        shards = max(1, len(self.client.nthreads()))
+        shards = max(1, len(workers))
         measured = [self.client.submit(_measure, shared, piece, shards, pure=False) for piece in pieces]
         sizes = {future.key: sum(f.rows for f in piece) for future, piece in zip(measured, pieces, strict=True)}
+        keeper = Keeper()
+        folder = temporary_folder(keeper)
         with progress_bar("fitting", sum(sizes.values()), progress) as advance:
             for future in as_completed(measured):
-                future.result() if future.status == "error" else None
+                if future.status == "error":
+                    future.result()
                 advance(sizes[future.key])
         finished = []
         for index, statistic in enumerate(job.statistics):
             count = shards if hasattr(statistic, "split") else 1
             parts = [self._merged(shared, index, shard, measured) for shard in range(count)]
-            if count > 1:
-                finished.append(self.client.submit(_join, shared, index, parts, pure=False))
-            else:
-                finished.append(self.client.submit(_finish, shared, index, parts[0], pure=False))
-        return list(self.client.gather(finished))
+            finished.append(self.client.submit(_finish, shared, index, parts, folder, self.large, pure=False))
+        return [_kept(result, keeper) for result in self.client.gather(finished)]
 
     def _merged(self, job: Any, index: int, shard: int, measured: Sequence[Any]) -> Any:
         """One accumulator of all tasks, by a tree of merges on the workers."""
@@ -86,11 +95,20 @@ def _merge(job: Job, index: int, parts: Sequence[Any]) -> Any:
     return merged
 
 
-def _finish(job: Job, index: int, seen: Any) -> Any:
-    return job.statistics[index].finish(seen)
-
-
-def _join(job: Job, index: int, parts: Sequence[Any]) -> Any:
-    """The result of an accumulator whose shards hold different values."""
+def _finish(job: Job, index: int, parts: Sequence[Any], folder: Path, large: int) -> Any:
+    """The result of a statistic from the shards of its accumulator, which hold different values."""
     statistic: Any = job.statistics[index]
-    return statistic.join([statistic.finish(part) for part in parts])
+    finished = [statistic.finish(part) for part in parts]
+    result = finished[0] if len(finished) == 1 else statistic.join(finished)
+    frame = getattr(result, "frame", None)
+    if not isinstance(frame, pl.DataFrame) or frame.estimated_size() < large or not folder.is_dir():
+        return result
+    path = folder / f"{index}.parquet"
+    frame.write_parquet(path)
+    return replace(result, frame=path)
+
+
+def _kept(result: Any, keeper: Keeper) -> Any:
+    """A result whose frame is in a file, as a table that reads it when needed."""
+    path = getattr(result, "frame", None)
+    return replace(result, frame=Table(path, keeper)) if isinstance(path, Path) else result

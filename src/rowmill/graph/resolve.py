@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 from rowmill.errors import ArgumentError, ColumnError, closest
 from rowmill.graph.node import Apply, Concat, Named, Node, Only, Select, Without, walk
@@ -28,6 +29,9 @@ class Resolved:
         self._groups: dict[int, tuple[Group, ...]] = {}
         for node in self.nodes:
             self._resolve(node)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Resolved, (self.output, self.root, self.fitted, self.removed)
 
     def schema(self, node: Node) -> Schema:
         return self._schemas[self.number[id(node)]]

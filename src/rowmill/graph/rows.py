@@ -25,8 +25,8 @@ class Rows:
 def as_rows(given: Any, schema: Schema | None = None) -> Rows:
     """A frame from anything that holds rows: a frame of any kind, a dict, or a list of dicts.
 
-    `schema`: the columns that matter. A dict holds columns if a value of it is an array or a list (and not a list column,
-    in which a single row has a list too).
+    `schema`: the columns that matter. A dict holds columns if a value of it is an array or a list (and not of a list
+    column, in which a single row has a list too).
     """
     if isinstance(given, pl.DataFrame):
         return Rows(given, lambda frame: frame)

@@ -15,7 +15,7 @@ from rowmill.graph.operator import Fitted, Inputs, Output, StatOperator
 from rowmill.graph.selector import Group
 from rowmill.ops.columns import like, retagged
 from rowmill.ops.embedding import embedding_size
-from rowmill.ops.vocabulary import SIZE, Vocabulary, given_vocabulary, write_vocabulary
+from rowmill.ops.vocabulary import Vocabulary, given_vocabulary, named, write_vocabulary
 from rowmill.schema import ColumnSchema, Tags
 from rowmill.sizes import parse_bytes
 from rowmill.sources.types import frame_type, polars_type
@@ -120,18 +120,16 @@ class Categorify(StatOperator):
             if given is None:
                 found = results[vocabulary.name]
                 table = pl.DataFrame(schema={**schema, COUNT: pl.Int64}) if found.frame is None else found.frame
-                nulls, unseen = found.nulls, found.seen - int(table[COUNT].sum())
+                nulls, unseen = found.nulls, found.seen - found.kept
             else:
                 table = given_vocabulary(given, vocabulary, schema)
-            tables[vocabulary.name] = table.rename({COUNT: vocabulary.name + SIZE})
+            tables[vocabulary.name] = table
             values[vocabulary.name] = {"nulls": nulls, "unseen": unseen}
         fitted = Fitted({"observed": values}, tables)
         if self.out_path is not None:
             for vocabulary in self.vocabularies(inputs):
-                observed = values[vocabulary.name]
-                write_vocabulary(
-                    self.out_path, vocabulary, tables[vocabulary.name], observed["nulls"], observed["unseen"]
-                )
+                table = named(vocabulary.name, fitted.tables[vocabulary.name].frame)
+                write_vocabulary(self.out_path, vocabulary, table, **values[vocabulary.name])
         return fitted
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
@@ -188,7 +186,7 @@ class Categorify(StatOperator):
     @property
     def categories(self) -> dict[str, pl.DataFrame]:
         """The vocabularies of the latest fit: values and how often each was seen, in the order of their codes."""
-        return {name: table.frame for name, table in self.learnt.tables.items()}
+        return {name: named(name, table.frame) for name, table in self.learnt.tables.items()}
 
 
 def _codes(

@@ -75,6 +75,11 @@ def given_vocabulary(given: Any, vocabulary: Vocabulary, schema: Mapping[str, pl
     return pl.DataFrame([values, pl.zeros(len(values), pl.Int64, eager=True).alias(COUNT)])
 
 
+def named(name: str, table: pl.DataFrame) -> pl.DataFrame:
+    """A vocabulary as people read it: the values, and `{name}_size`, how often each was seen."""
+    return table.rename({COUNT: name + SIZE})
+
+
 def write_vocabulary(
     folder: str | PathLike[str], vocabulary: Vocabulary, table: pl.DataFrame, nulls: int, unseen: int
 ) -> None:

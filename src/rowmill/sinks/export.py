@@ -44,6 +44,7 @@ def to_parquet(
     method: str,
     seed: int | None,
     options: WriteOptions,
+    client: Any = None,
 ) -> None:
     """See `Dataset.to_parquet`."""
     target = _local(output_path)
@@ -68,7 +69,7 @@ def to_parquet(
         if how is not None:
             generator = np.random.Generator(np.random.Philox(seed))
             plan = [(name, _permuted(fragments, generator)) for name, fragments in plan]
-        return write_files(source, plan, target, schema, options, how, seed)
+        return write_files(source, plan, target, schema, options, how, seed, client)
     fragments: Sequence[Fragment] = dataset.fragments
     if how is Shuffle.PER_PARTITION or how is Shuffle.PER_WORKER:
         fragments = _permuted(fragments, np.random.Generator(np.random.Philox(seed)))
@@ -86,7 +87,7 @@ def to_parquet(
         plan = named_files(fragments, out_files_per_proc, suffix)
     else:
         plan = file_per_partition(fragments, suffix)
-    return write_files(source, plan, target, schema, options, how, seed)
+    return write_files(source, plan, target, schema, options, how, seed, client)
 
 
 def _input_files(dataset: Dataset) -> Files | None:

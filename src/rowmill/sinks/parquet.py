@@ -6,7 +6,8 @@ A plan (see `files.py`) says which rows go to which file; rows stream through on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -67,25 +68,66 @@ def write_files(
     options: WriteOptions,
     shuffle: Shuffle | None = None,
     seed: int | None = None,
+    client: Any = None,
 ) -> None:
-    """Write the fragments of each planned file, shuffled as asked, into a folder that appears when all is done."""
-    generator = np.random.Generator(np.random.Philox(seed))
+    """Write the fragments of each planned file, shuffled as asked, into a folder that appears when all is done.
+
+    `client`: a Dask client whose workers see the folder too; each file is then written by one of them.
+    """
+    seed = int(np.random.SeedSequence().entropy) % 2**63 if seed is None else seed  # type: ignore[arg-type]
     columns = source.schema.column_names
     total = sum(f.rows for _, fragments in plan for f in fragments)
-    group_rows = options.group_rows(source)
     with staged_folder(target) as folder, progress_bar("writing", total, options.progress) as advance:
-        done: list[Written] = []
-        whole = None
+        files = [
+            _File(source, name, fragments, shuffle, (seed, number), options.group_rows(source), options.compression)
+            for number, (name, fragments) in enumerate(plan)
+        ]
         if shuffle is Shuffle.FULL:
-            whole = _Stream(shuffled(source, [f for _, fs in plan for f in fs], columns, generator))
-        for name, fragments in plan:
-            rows = sum(f.rows for f in fragments)
-            frames = _ordered(source, fragments, columns, shuffle, generator) if whole is None else whole.take(rows)
-            empty = source.read(Fragment(0, 0, 0), columns)
-            done.append(write_one(folder, name, _told(frames, advance), empty, group_rows, options.compression))
-            if done[-1].rows != rows:
-                raise DataFileError(f"wrote {done[-1].rows} rows to {name}; wanted {rows}; the source has changed")
+            every = [fragment for _, fragments in plan for fragment in fragments]
+            whole = _Stream(shuffled(source, every, columns, _generator((seed,))))
+            done = [file.write(folder, whole.take(file.rows), advance) for file in files]
+        elif client is not None:
+            done = client.gather([client.submit(_File.write, file, folder, pure=False) for file in files])
+        else:
+            done = [file.write(folder, None, advance) for file in files]
         write_side_files(folder, done, schema, options.cats, options.conts, options.labels)
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file to be written: its rows, their order, and its form. The same wherever it is written."""
+
+    source: Source
+    name: str
+    fragments: Sequence[Fragment]
+    shuffle: Shuffle | None
+    seed: tuple[int, ...]
+    group_rows: int
+    compression: str
+
+    @property
+    def rows(self) -> int:
+        return sum(fragment.rows for fragment in self.fragments)
+
+    def write(
+        self, folder: Path, frames: Iterable[pl.DataFrame] | None = None, advance: Callable[[int], None] | None = None
+    ) -> Written:
+        """The file, under another name until it is whole: on a cluster it may be begun twice."""
+        columns = self.source.schema.column_names
+        if frames is None:
+            frames = _ordered(self.source, self.fragments, columns, self.shuffle, _generator(self.seed))
+        empty = self.source.read(Fragment(0, 0, 0), columns)
+        begun = f"{self.name}.{secrets.token_hex(4)}"
+        told = _told(frames, advance or (lambda rows: None))
+        done = write_one(folder, begun, told, empty, self.group_rows, self.compression)
+        if done.rows != self.rows:
+            raise DataFileError(f"wrote {done.rows} rows to {self.name}; wanted {self.rows}; the source has changed")
+        (folder / begun).replace(folder / self.name)
+        return Written(self.name, done.rows, done.footer)
+
+
+def _generator(seed: tuple[int, ...]) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed)))
 
 
 def write_hive(

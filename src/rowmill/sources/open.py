@@ -46,11 +46,15 @@ def open_source(
     if hasattr(given, "fragments") and hasattr(given, "read"):
         source = given
     elif not isinstance(given, str | os.PathLike | list | tuple | set | frozenset):
-        frame = frame_source(given, npartitions)
+        frame: Source | None = frame_source(given, npartitions)
+        if frame is None and hasattr(given, "get_partition"):
+            from rowmill.sources.dask import DaskSource
+
+            frame = DaskSource(given)
         if frame is None:
             raise DtypeError(
-                f"cannot make a dataset of {type(given).__name__}; wanted a path, list of paths, pandas, Polars or "
-                f"Arrow frame, or a dict of arrays; convert it to one of these"
+                f"cannot make a dataset of {type(given).__name__}; wanted a path, list of paths, pandas, Polars, "
+                f"Arrow or Dask frame, or a dict of arrays; convert it to one of these"
             )
         source = frame
     else:

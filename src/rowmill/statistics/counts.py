@@ -148,7 +148,8 @@ class Counts:
         return held if seen.spilled is None else seen.spilled.total(held, self.keys, COUNT)
 
     def _result(self, counted: pl.DataFrame | None, nulls: int) -> Values:
-        return Values(counted, nulls, 0 if counted is None else int(counted[COUNT].sum()))
+        seen = 0 if counted is None else int(counted[COUNT].sum())
+        return Values(counted, nulls, seen, seen)
 
     def split(self, seen: Counted, count: int) -> Iterator[Counted]:
         """The same in parts by hash: a value is in the same part wherever it was counted."""
@@ -178,7 +179,10 @@ class Ranked(Counts):
 
     def _result(self, counted: pl.DataFrame | None, nulls: int) -> Values:
         found = super()._result(counted, nulls)
-        return found if counted is None else replace(found, frame=self._ranked(counted))
+        if counted is None:
+            return found
+        ranked = self._ranked(counted)
+        return replace(found, frame=ranked, kept=int(ranked[COUNT].sum()))
 
     def _ranked(self, counted: pl.DataFrame) -> pl.DataFrame:
         kept = counted.filter(pl.col(COUNT) >= self.least) if self.least > 1 else counted
@@ -188,11 +192,12 @@ class Ranked(Counts):
 
 @dataclass(frozen=True)
 class Values:
-    """Counted values (None where there was none), the number of nulls, and of values that were not null."""
+    """Counted values (None if there are none); rows that were null, that were not, and whose value is among them."""
 
-    frame: pl.DataFrame | None
+    frame: Any  # a frame, or a table that may be on disk
     nulls: int
     seen: int
+    kept: int
 
 
 class Tally:

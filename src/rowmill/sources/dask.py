@@ -1,0 +1,81 @@
+"""Dask dataframes in and out: each of its partitions is a fragment, computed when it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property, partial
+from typing import Any
+
+import polars as pl
+
+from rowmill.schema import Schema
+from rowmill.sources.fingerprint import of_values
+from rowmill.sources.frames import as_frame
+from rowmill.sources.hive import check_columns
+from rowmill.sources.source import Fragment, Source
+from rowmill.sources.types import conform, plain, schema_of
+from rowmill.sources.widths import Widths
+
+
+class DaskSource:
+    """The partitions of a Dask dataframe. Their lengths are computed once, when first asked for."""
+
+    def __init__(self, collection: Any) -> None:
+        self._collection = collection
+        empty = as_frame(collection._meta)
+        assert empty is not None
+        first = as_frame(collection.head(1, npartitions=-1, compute=True)) if _unclear(empty) else None
+        self.dtypes = {name: plain(dtype) for name, dtype in (empty if first is None else first).schema.items()}
+        self._schema = schema_of(self.dtypes)
+        self._widths = Widths(self.dtypes)
+
+    @property
+    def schema(self) -> Schema:
+        return self._schema
+
+    @cached_property
+    def fragments(self) -> Sequence[Fragment]:
+        lengths = self._collection.map_partitions(len).compute()
+        return tuple(Fragment(unit, 0, int(rows)) for unit, rows in enumerate(lengths) if rows)
+
+    def read(self, fragment: Fragment, columns: Sequence[str]) -> pl.DataFrame:
+        check_columns(columns, self.dtypes, "the Dask dataframe")
+        if not columns:
+            return pl.DataFrame(height=fragment.rows)
+        if not fragment.rows:
+            return pl.DataFrame(schema={name: self.dtypes[name] for name in columns})
+        part = self._collection[list(columns)].get_partition(fragment.unit).compute(scheduler="synchronous")
+        frame = as_frame(part)
+        assert frame is not None
+        return conform(frame.slice(fragment.start, fragment.rows), self.dtypes)
+
+    def describe(self, fragment: Fragment) -> str:
+        return f"partition {fragment.unit} of a Dask dataframe (rows {fragment.start} to {fragment.stop})"
+
+    def fingerprint(self) -> str:
+        return of_values(self._collection._name, tuple(self.fragments))
+
+    def row_bytes(self, columns: Sequence[str]) -> float:
+        return self._widths.of(columns, self)
+
+
+def _unclear(empty: pl.DataFrame) -> bool:
+    """Whether an empty frame does not tell the types: pandas has one for strings, lists and everything else."""
+    return any(dtype in (pl.Null, pl.Object) or dtype.is_nested() for dtype in empty.dtypes)
+
+
+def to_dask(source: Source, fragments: Sequence[Fragment], columns: Sequence[str]) -> Any:
+    """A Dask dataframe of pandas frames, a partition for each fragment."""
+    import dask.dataframe as dd
+
+    meta = _pandas(source.read(Fragment(0, 0, 0), columns))
+    read = partial(_read, source, tuple(columns))
+    return dd.from_map(read, list(fragments) or [Fragment(0, 0, 0)], meta=meta)
+
+
+def _read(source: Source, columns: tuple[str, ...], fragment: Fragment) -> Any:
+    return _pandas(source.read(fragment, columns))
+
+
+def _pandas(frame: pl.DataFrame) -> Any:
+    return frame.to_pandas(use_pyarrow_extension_array=True)
