@@ -241,7 +241,7 @@ class Workflow:
 
         `functions`: the functions that its operators use, by the name they were saved under.
         """
-        from rowmill.graph.save import load
+        from rowmill.graph.save import load, loading
         from rowmill.ops import OPERATORS
 
         loaded = load(path, OPERATORS, functions or {})
@@ -249,7 +249,8 @@ class Workflow:
         workflow._fitted, workflow._removed = loaded.fitted, loaded.removed
         workflow._learnt_from = loaded.learnt_from
         if loaded.root is not None:
-            workflow._resolve(loaded.root)
+            with loading(path):
+                workflow._resolve(loaded.root).step()
         for number, node in enumerate(walk(workflow.output_node)):
             if isinstance(node, Apply) and number in loaded.fitted:
                 node.operator.remember(loaded.fitted[number])

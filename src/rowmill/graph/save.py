@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from os import PathLike
@@ -166,15 +167,20 @@ def load(path: str | PathLike[str], operators: Mapping[str, type[Operator]], fun
             tables[number] = pl.read_parquet(BytesIO(content or b""))
         return tables[number]
 
-    try:
+    with loading(folder):
         return _built(graph, operators, functions, read)
+
+
+@contextmanager
+def loading(path: str | PathLike[str]) -> Iterator[None]:
+    """Whatever goes wrong with what a folder holds is an error about that folder."""
+    try:
+        yield
     except (UnknownFunctionError, WorkflowFileError):
         raise
-    except (RowmillError, pl.exceptions.PolarsError, ArithmeticError, AttributeError, KeyError, TypeError, ValueError,
-            IndexError, RecursionError, OSError) as error:  # fmt: skip
-        raise WorkflowFileError(
-            f"{folder} does not hold a workflow that can be loaded: {error}; save it again"
-        ) from error
+    except (RowmillError, pl.exceptions.PolarsError, ArithmeticError, AttributeError, LookupError, TypeError,
+            ValueError, RecursionError, OSError, AssertionError) as error:  # fmt: skip
+        raise WorkflowFileError(f"{path} holds no workflow that can be loaded: {error}; save it again") from error
 
 
 def _built(graph: Any, operators: Mapping[str, Any], functions: Mapping[str, Any], read: Any) -> Loaded:
