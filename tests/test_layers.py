@@ -18,9 +18,11 @@ ALLOWED = {
     "sources": {"errors", "lock", "schema", "sizes", "sources"},
     "sinks": {"errors", "schema", "sizes", "progress", "sources", "sinks"},
     "feed": {"errors", "lock", "schema", "sizes", "sources.source", "feed"},
+    "store": {"errors", "lock", "sizes", "feed", "store"},
+    "cache": {"store"},
     "dataset": {"errors", "schema", "sizes", "sources", "sinks", "loader.torch_map"},  # the last when it is called
     "io": {"dataset", "sinks"},
-    "loader": {"errors", "lock", "schema", "sizes", "sources.source", "feed", "dataset", "loader"},
+    "loader": {"errors", "lock", "schema", "sizes", "sources.source", "feed", "store.cache", "dataset", "loader"},
     "tools": {"*"},
 }
 FRAMEWORKS = {"torch", "tensorflow", "keras", "jax", "fastai", "lightning", "tensordict"}

@@ -56,7 +56,7 @@ def _order(plan: Plan) -> dict[str, Any]:
         "rows": plan.total_rows,
         "fragments": len(plan.fragment_rows),
         "seed": plan.seed,
-        "shuffle": plan.shuffle,
+        "shuffle": "full" if plan.full else plan.shuffle,
         "last": plan.last,
         "global_batch": plan.batch_rows * plan.ranks,
         "elastic": plan.lanes,

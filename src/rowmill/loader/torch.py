@@ -6,6 +6,7 @@ All are thin: they choose columns and a batch format; `rowmill.feed` does the re
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from typing import Any, cast
 
 try:
@@ -19,10 +20,11 @@ from rowmill.feed.block import Batch
 from rowmill.feed.layout import Nulls, Selector
 from rowmill.feed.plan import Last
 from rowmill.feed.sample import Weights
-from rowmill.feed.stream import Stream, Table
+from rowmill.feed.stream import Shuffle, Stream, Table
 from rowmill.loader.torch_lists import Lists
 from rowmill.loader.torch_stream import TorchStream, ranks
 from rowmill.schema import Schema, Tags
+from rowmill.store.cache import open_cache
 
 __all__ = ["MASK", "DLDataLoader", "Loader", "TorchAsyncItr"]
 
@@ -50,7 +52,7 @@ class TorchAsyncItr(TorchStream):
         conts: Sequence[str] | None = None,
         labels: Sequence[str] | None = None,
         batch_size: int = 1,
-        shuffle: bool = False,
+        shuffle: Shuffle = False,
         seed_fn: Callable[[], int] | None = None,
         parts_per_chunk: int = 1,
         device: Any = None,
@@ -70,6 +72,8 @@ class TorchAsyncItr(TorchStream):
         elastic: int | None = None,
         weights: Weights | None = None,
         balance: str | None = None,
+        cache: str | PathLike[str] | None = None,
+        cache_size: int | float | str | None = None,
     ) -> None:
         schema = dataset.schema
         size, rank = ranks(global_size, global_rank)
@@ -109,6 +113,7 @@ class TorchAsyncItr(TorchStream):
             elastic=elastic,
             weights=weights,
             balance=balance,
+            cache=open_cache(cache, cache_size),
         )
         super().__init__(dataset, stream, device)
         self.parts_per_chunk = parts_per_chunk
@@ -152,7 +157,7 @@ class Loader(TorchStream):
         *,
         columns: Sequence[str] | None = None,
         targets: str | Sequence[str] | None = None,
-        shuffle: bool = False,
+        shuffle: Shuffle = False,
         seed: int = 0,
         seed_fn: Callable[[], int] | None = None,
         parts_per_chunk: int = 1,
@@ -171,6 +176,8 @@ class Loader(TorchStream):
         elastic: int | None = None,
         weights: Weights | None = None,
         balance: str | None = None,
+        cache: str | PathLike[str] | None = None,
+        cache_size: int | float | str | None = None,
     ) -> None:
         schema = dataset.schema
         size, rank = ranks(global_size, global_rank)
@@ -200,6 +207,7 @@ class Loader(TorchStream):
             elastic=elastic,
             weights=weights,
             balance=balance,
+            cache=open_cache(cache, cache_size),
         )
         super().__init__(dataset, stream, device)
         self.input_schema = cast("Schema", schema[[*self.feature_names, *self.target_names]])
