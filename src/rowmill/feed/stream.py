@@ -200,13 +200,10 @@ class Stream:
     def take(self, rows: NDArray[np.int64]) -> Batch:
         """Rows of the table by their numbers, in this order, from a store that has all of them."""
         store = self._needed_cache("rows by number").complete_store()
-        blocks = [
-            Block(layout := self.selection.layout, len(rows), np.empty(Block.nbytes(layout, len(rows)), np.uint8))
-        ]
-        chunk = Chunk(
-            0, 1, max(1, len(rows)), (Span(0, 0, len(rows), 0),), (Strip(len(rows), max(1, len(rows)), None),), 0
-        )
-        filling = Filling(chunk, blocks, layout)
+        layout, room = self.selection.layout, max(1, len(rows))
+        block = Block(layout, room, np.empty(Block.nbytes(layout, room), np.uint8))
+        chunk = Chunk(0, 1, room, (Span(0, 0, len(rows), 0),), (Strip(len(rows), room, None),), 0)
+        filling = Filling(chunk, [block], layout)
         filling.fill(chunk.spans[0], store.gathered(rows), 0)
         return filling.batch(0)
 

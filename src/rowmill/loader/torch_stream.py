@@ -80,12 +80,12 @@ class TorchStream(IterableDataset[Any]):
 
     def __getitem__(self, index: int) -> Any:
         """Batch `index` of the next epoch. With a complete store no row before it is read."""
-        return next(self._batches(iter([self._stream.batch(operator.index(index))])))
+        return self._mapped(self._stream.batch(operator.index(index)))
 
     def take(self, rows: Any) -> Any:
         """Rows of the table by number (an array, a list, a slice or a mask), as one batch, from a complete store."""
         total = sum(fragment.rows for fragment in self._stream.fragments)
-        return next(self._batches(iter([self._stream.take(as_rows(rows, total))])))
+        return self._mapped(self._stream.take(as_rows(rows, total)))
 
     def build_cache(self: _Self) -> _Self:
         """Store all rows that are not stored yet, without training on them; returns this loader."""
@@ -172,14 +172,18 @@ class TorchStream(IterableDataset[Any]):
     def _batches(self, batches: Iterator[Batch]) -> Iterator[Any]:
         try:
             for batch in batches:
-                result = self._tensors(batch)
+                result = self._mapped(batch)
                 del batch  # the tensors alone shall hold its block
-                for function in self._maps:
-                    result = function(*result)
                 yield result
                 del result
         finally:
             cast("Any", batches).close()
+
+    def _mapped(self, batch: Batch) -> Any:
+        result = self._tensors(batch)
+        for function in self._maps:
+            result = function(*result) if isinstance(result, tuple) else function(result)
+        return result
 
     def _tensors(self, batch: Batch) -> Any:
         raise NotImplementedError

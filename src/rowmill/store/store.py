@@ -39,6 +39,7 @@ class Store:
     def __init__(self, shape: Shape, folder: Path | None, handle: int | None, *, complete: bool) -> None:
         self.shape, self.folder, self.complete = shape, folder, complete
         self.pieces = Pieces()
+        self.summed = False  # all of it, in this process
         self._lock = threading.RLock()
         self._verified: set[int] = set()
         self._bad: set[Piece] = set()
