@@ -22,7 +22,7 @@ ALLOWED = {
     "cache": {"store"},
     "dataset": {"errors", "schema", "sizes", "sources", "sinks", "loader.torch_map"},  # the last when it is called
     "io": {"dataset", "sinks"},
-    "loader": {"errors", "lock", "schema", "sizes", "sources.source", "feed", "store.cache", "dataset", "loader"},
+    "loader": {"errors", "lock", "schema", "sizes", "sources.source", "progress", "feed", "store", "dataset", "loader"},
     "tools": {"*"},
 }
 FRAMEWORKS = {"torch", "tensorflow", "keras", "jax", "fastai", "lightning", "tensordict"}

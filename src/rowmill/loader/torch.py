@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 try:
     import torch
@@ -15,7 +15,7 @@ try:
 except ImportError as error:
     raise ImportError("rowmill.loader.torch needs PyTorch; pip install 'rowmill[torch]'") from error
 
-from rowmill.errors import ColumnError
+from rowmill.errors import ArgumentError, ColumnError
 from rowmill.feed.block import Batch
 from rowmill.feed.layout import Nulls, Selector
 from rowmill.feed.plan import Last
@@ -147,7 +147,8 @@ class Loader(TorchStream):
     strings as NumPy arrays of objects. Without `columns` all columns of the schema are delivered; `targets` (by default
     those tagged TARGET) make up the target: None, a tensor, or a dict if there are several. `nulls` may be "error",
     "mask" (a bool tensor `name__null` beside each column), a fill value, or a dict of these by column. `transforms` are
-    functions from features to features, applied in the training loop.
+    functions from features to features, applied in the training loop. With `batch_format="tensordict"` a batch is one
+    `TensorDict` of features and targets, list columns as nested tensors.
     """
 
     def __init__(
@@ -178,7 +179,11 @@ class Loader(TorchStream):
         balance: str | None = None,
         cache: str | PathLike[str] | None = None,
         cache_size: int | float | str | None = None,
+        batch_format: Literal["tuple", "tensordict"] = "tuple",
     ) -> None:
+        if batch_format not in ("tuple", "tensordict"):
+            raise ArgumentError(f"batch_format={batch_format!r}; wanted 'tuple' or 'tensordict'")
+        self.batch_format = batch_format
         schema = dataset.schema
         size, rank = ranks(global_size, global_rank)
         self.target_names = _names(schema.select_by_tag(Tags.TARGET).column_names if targets is None else targets)
@@ -216,7 +221,7 @@ class Loader(TorchStream):
         masks = [name for name in produced if name not in schema]
         self._order = [*self.feature_names, *(m for m in sorted(masks)), *self.target_names]
 
-    def _tensors(self, batch: Batch) -> tuple[dict[str, Any], Any]:
+    def _tensors(self, batch: Batch) -> Any:
         found: dict[str, Any] = {}
         for matrix, array in zip(self._layout.matrices, batch.matrices, strict=True):
             tensor = torch.from_numpy(array)
@@ -241,6 +246,10 @@ class Loader(TorchStream):
             features[MASK] = torch.arange(batch.rows) < batch.rows - batch.padding
         for transform in self._transforms:
             features = transform(features)
+        if self.batch_format == "tensordict":
+            from rowmill.loader.tensordict import as_tensordict
+
+            return as_tensordict(features, targets, batch.rows)
         if len(targets) > 1:
             return features, targets
         return features, next(iter(targets.values()), None)
