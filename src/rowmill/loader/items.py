@@ -115,9 +115,23 @@ class Batches(Dataset[Any]):
 
     def __getitem__(self, number: int) -> tuple[int, list[Array]]:
         start, count = self.runs[number]
+        items = [fetched(self.ds, index) for index in range(start, start + count)]
+        arrays: list[Array] = []
+        try:
+            _stack(self.form.structure, items, arrays)
+        except (LookupError, TypeError, ValueError, RuntimeError, AttributeError):
+            arrays.clear()
+        shapes = [(array.dtype, array.shape[1:]) for array in arrays]
+        if shapes == [(leaf.dtype, leaf.shape) for leaf in self.form.leaves]:
+            return start, arrays
+        return start, self._one_by_one(start, items)
+
+    def _one_by_one(self, start: int, items: list[Any]) -> list[Array]:
+        """The same, slowly, to find the item that is not like the others."""
+        count = len(items)
         arrays = [np.empty((count, *leaf.shape), leaf.dtype) for leaf in self.form.leaves]
         for place in range(count):
-            found = _leaves(fetched(self.ds, start + place))
+            found = _leaves(items[place])
             for leaf, array in zip(self.form.leaves, arrays, strict=True):
                 value = next(found, None)
                 if value is None or value[0] != leaf.path or value[1] is None:
@@ -127,13 +141,29 @@ class Batches(Dataset[Any]):
                 array[place] = value[1]
             if (more := next(found, None)) is not None:
                 raise ItemError(f"item {start + place} has {more[0]} beside what item 0 has; wanted items all alike")
-        return start, arrays
+        return arrays
 
     def _odd(self, index: int, leaf: Leaf, seen: str) -> ItemError:
         return ItemError(
             f"item {index} has {seen} at {leaf.name!r}; wanted {leaf.dtype} of shape {leaf.shape}, as in item 0; pad "
             f"or cut items to one shape in __getitem__"
         )
+
+
+def _stack(structure: Any, values: list[Any], arrays: list[Array]) -> None:
+    """All items at once, leaf by leaf: a call for each leaf, not for each item. Fails if they are not alike."""
+    if isinstance(structure, dict | tuple):
+        if {len(value) for value in values} != {len(structure)}:
+            raise ValueError
+        pairs = structure.items() if isinstance(structure, dict) else enumerate(structure)
+        for key, inner in pairs:
+            _stack(inner, [value[key] for value in values], arrays)
+    elif isinstance(values[0], torch.Tensor):
+        array = _array(torch.stack(values))
+        assert array is not None
+        arrays.append(array)
+    else:
+        arrays.append(np.array(values))
 
 
 def fetched(ds: Any, index: int) -> Any:
