@@ -24,6 +24,7 @@ import first
 import plot
 import race
 import rows
+import store
 import tables
 import targets
 from journal import RESULTS, Journal, newest
@@ -31,7 +32,7 @@ from publish import publish
 from summary import figures, varied
 from titles import TITLES
 
-QUESTIONS = {module.__name__: module.ask for module in (race, rows, files, columns, batches, first)}
+QUESTIONS = {module.__name__: module.ask for module in (race, rows, files, columns, batches, first, store)}
 
 
 def main() -> None:

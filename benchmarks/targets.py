@@ -63,6 +63,28 @@ def targets(folder: Path = RESULTS) -> Iterator[Target]:
     first = figures(newest("first", folder))
     wait = first["new iterator"].seconds / first["one row group"].seconds if first else None
     yield Target("first batch, in times of decoding a row group", wait, 2, at_most=True)
+    yield from _store(figures(newest("store", folder)))
+
+
+def _store(found: dict[str, Figure]) -> Iterator[Target]:
+    """What the store was promised to cost and to save."""
+
+    def ratio(one: str, other: str, of: Callable[[Figure], float] = lambda f: f.rows_per_second) -> float | None:
+        return of(found[one]) / of(found[other]) if {one, other} <= found.keys() else None
+
+    def cost(figure: Figure) -> float:
+        return 1 / figure.rows_per_second
+
+    yield Target("store: first epoch, in times of one without", ratio("first", "plain", cost), 1.25, at_most=True)
+    cpu = ratio("later", "first", lambda figure: figure.cpu_per_million)
+    yield Target("store: CPU-seconds of later epochs, of the first's", cpu, 0.5, at_most=True)
+    yield Target("store: rows/s of np.take from RAM", ratio("later", "take"), 0.8)
+    yield Target("store: full shuffle, rows/s of the chunked one", ratio("full", "later"), 0.6)
+    yield Target("store: rows/s of TensorDict memmap", ratio("later", "tensordict"), 5)
+    yield Target("store: rows/s of DataLoader, 0 workers", ratio("later", "stock-0"), 50)
+    yield Target("store: rows/s of datasets with_format('torch')", ratio("later", "datasets"), 50)
+    yield Target("store: rows/s of np.memmap, row by row", ratio("later", "memmap-rows"), 50)
+    yield Target("store: wrapping a dataset, in passes over it", ratio("wrap", "pass", cost), 1.1, at_most=True)
 
 
 def _flat(question: str, what: str, folder: Path) -> Iterator[Target]:

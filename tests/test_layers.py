@@ -32,9 +32,11 @@ ALLOWED = {
     "engines": {"errors", "progress", "sources.source", "sources.spool", "statistics", "engines"},
     "workflow": {"dataset", "errors", "engines", "graph", "ops", "schema", "sizes", "sources"},
     "feed": {"errors", "lock", "schema", "sizes", "sources.source", "feed"},
+    "store": {"errors", "lock", "sizes", "feed", "store"},
+    "cache": {"store"},
     "dataset": {"errors", "schema", "sizes", "sources", "sinks", "loader.torch_map"},  # the last when it is called
     "io": {"dataset", "sinks"},
-    "loader": {"errors", "lock", "schema", "sizes", "sources.source", "feed", "dataset", "loader"},
+    "loader": {"errors", "lock", "schema", "sizes", "sources.source", "progress", "feed", "store", "dataset", "loader"},
     "tools": {"*"},
 }
 FRAMEWORKS = {"torch", "tensorflow", "keras", "jax", "fastai", "lightning", "tensordict"}

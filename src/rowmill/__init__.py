@@ -1,6 +1,6 @@
 """Rowmill feeds tables to models: Parquet (or any frame) in, shuffled batches of tensors out."""
 
-from rowmill import io, ops
+from rowmill import cache, io, ops
 from rowmill.dataset import Dataset
 from rowmill.graph.node import Node as WorkflowNode
 from rowmill.graph.selector import ColumnSelector
@@ -17,6 +17,7 @@ __all__ = [
     "Workflow",
     "WorkflowNode",
     "__version__",
+    "cache",
     "io",
     "ops",
 ]

@@ -289,15 +289,18 @@ class Dataset:
         *,
         nulls: Any = "error",
         memory: int | float | str = "256MB",
+        cache: str | PathLike[str] | None = None,
+        cache_size: int | float | str | None = None,
     ) -> MapStyle:
         """Rows by their number, for a stock PyTorch `DataLoader` with its samplers and workers.
 
-        An item is a dict of values, or `(dict, target)` with `targets`. Pass `collate_fn=view.collate` to make batches
-        without touching single rows. For shuffled epochs over large tables `Loader` is many times faster.
+        An item is a dict of values, or `(dict, target)` with `targets`; a list or slice of rows gives a batch of them.
+        Pass `collate_fn=view.collate` to make batches without touching single rows. With a complete `cache`, rows are
+        copied from it. For shuffled epochs over large tables `Loader` is many times faster.
         """
         from rowmill.loader.torch_map import MapStyle
 
-        return MapStyle(self, columns, targets, nulls=nulls, memory=memory)
+        return MapStyle(self, columns, targets, nulls=nulls, memory=memory, cache=cache, cache_size=cache_size)
 
     def validate_dataset(
         self,

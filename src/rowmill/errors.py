@@ -70,6 +70,22 @@ class UnknownFunctionError(RowmillError, ValueError):
     """A saved workflow uses a function that was not given at loading."""
 
 
+class StoreError(RowmillError, RuntimeError):
+    """A store that is not there, or not complete, where one is needed."""
+
+
+class DamagedStoreError(StoreError):
+    """A store whose bytes are not those that were written. Never reaches the training loop: the store is rebuilt."""
+
+
+class ItemError(RowmillError, ValueError):
+    """An item of a map-style dataset that cannot be stored beside the others; the message names its index."""
+
+
+class CacheWarning(UserWarning):
+    """A cache could not be used, and rows are read from their source instead; or it was rebuilt."""
+
+
 def closest(name: str, known: Iterable[str]) -> str:
     """`"; did you mean 'C26'?"`, or nothing: the end of a message about an unknown name."""
     near = difflib.get_close_matches(name, list(known), n=1)

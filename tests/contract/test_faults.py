@@ -189,7 +189,7 @@ EXIT = textwrap.dedent("""
     permute.deal(permute.permutation(4, 0).size, 2, 0)  # compiled once, for all children
     x, one, like = np.zeros(4), np.zeros(1, np.uint64), np.empty(0, np.uint64)
     address = np.array([x.ctypes.data], np.uint64)
-    pack._scatter(address, one, 8, 0, pack._locate(np.zeros(1, np.uint32), 4), address, like, like)
+    pack._scatter(address, one, 8, 0, pack.locate(np.zeros(1, np.uint32), 4), address, like, like)
 
     for batches in map(int, sys.argv[2:]):  # the parent uses no decoder; every child is an interpreter that ends
         child = os.fork()

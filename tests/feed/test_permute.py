@@ -28,6 +28,11 @@ GOLDEN_PERMUTATIONS = {
     (1000003, 1): "7c6ac80db8b10efa",
     (1000003, 9223372036854775808): "b30c297ee64007c9",
 }
+GOLDEN_LINE = [
+    [8, 3, 6, 5, 4],
+    [10426, 2505, 54955, 79445, 54749],
+    [565795833302, 796923177589, 664412618177, 331191183077, 974788225080],
+]
 GOLDEN_DEALS = {
     (10, 4): "881f9aff03339b45",
     (10007, 1000): "5a00da4a907948f2",
@@ -103,3 +108,41 @@ def test_no_global_random_state_is_touched():
     permute.permutation(100, 1)
     permute.deal(100, 10, 1)
     assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
+
+
+@pytest.mark.parametrize("total", [1, 2, 10, 65_536, 65_537, 70_000, 1_000_003])
+def test_a_line_is_a_permutation(total):
+    whole = permute.line(0, total, total, 12345)
+    assert np.array_equal(np.sort(whole), np.arange(total))
+    middle = permute.line(total // 3, total // 2, total, 12345)
+    assert np.array_equal(middle, whole[total // 3 : total // 3 + total // 2])
+    if total > 10:
+        assert not np.array_equal(whole, permute.line(0, total, total, 12346))
+
+
+@pytest.mark.parametrize("total", [2**31 + 7, 2**40 + 1, 2**62])
+def test_a_line_has_no_limit(total):
+    for first in (0, 2**31 - 5, total - 1000):
+        rows = permute.line(first, 1000, total, 7)
+        assert rows.min() >= 0 and rows.max() < total and len(np.unique(rows)) == 1000
+        assert abs(rows.mean() / total - 0.5) < 0.06  # 6 standard deviations
+
+
+def test_a_line_looks_random():
+    total, batch = 1_000_003, 10_000
+    rows = permute.line(0, total, total, 99)
+    means = rows[: 100 * batch].reshape(100, batch).mean(1)
+    deviation = total / np.sqrt(12 * batch)
+    assert abs(means.std() / deviation - 1) < 0.3
+    step = np.diff(rows)
+    assert abs(np.abs(step).mean() / (total / 3) - 1) < 0.01
+    assert len(np.unique(step)) > 0.6 * total * (1 - 1 / np.e)  # no favourite distance between neighbours
+    other = permute.line(0, total, total, 100)
+    assert (rows == other).sum() < 10  # one on average
+    corner = np.histogram2d(np.arange(total) % 1001, rows % 1001, bins=7)[0]
+    assert abs(corner / corner.mean() - 1).max() < 0.05
+
+
+def test_golden_line():
+    found = [permute.line(0, 5, total, 42).tolist() for total in (10, 100_000, 2**40)]
+    assert found == GOLDEN_LINE

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rowmill.errors import ColumnError, DtypeError, closest
+from rowmill.errors import ArgumentError, ColumnError, DtypeError, closest
 from rowmill.feed.plan import Chunk
 from rowmill.feed.show import Shown, bytes_text
 
@@ -63,6 +63,7 @@ class PlanReport(Shown):
     neighbours: float
     neighbours_perfect: float
     mixing: Mixing | None = None
+    store: str | None = None
 
     def table(self) -> tuple[str, list[tuple[str, str]]]:
         rows = [
@@ -85,6 +86,8 @@ class PlanReport(Shown):
                 f"{self.neighbours:,.0f} rows apart in the table ({self.neighbours_perfect:,.0f} if perfect)",
             )
         )
+        if self.store is not None:
+            rows.append(("store", self.store))
         if self.mixing is not None:
             mix = self.mixing
             text = (
@@ -122,11 +125,15 @@ def explain(stream: Stream, column: str | None = None, epoch: int = 0) -> PlanRe
         neighbours=neighbours,
         neighbours_perfect=perfect,
         mixing=None if column is None else _mixing(stream, chunks, column, epoch),
+        store=None if stream.kept is None else stream.kept.text(),
     )
 
 
 def _neighbours(stream: Stream, chunks: list[Chunk]) -> tuple[float, float]:
     """The mean distance in the table between rows that stand side by side in a batch, and that of a perfect shuffle."""
+    if stream.full:
+        perfect = sum(fragment.rows for fragment in stream.fragments) / 3
+        return perfect, perfect
     firsts = np.cumsum([0, *(fragment.rows for fragment in stream.fragments)])
     distance, pairs, seen = 0.0, 0, 0
     for chunk in sorted(chunks, key=lambda chunk: -chunk.rows):
@@ -145,6 +152,8 @@ def _neighbours(stream: Stream, chunks: list[Chunk]) -> tuple[float, float]:
 
 def _mixing(stream: Stream, chunks: list[Chunk], column: str, epoch: int) -> Mixing:
     schema = stream.source.schema
+    if stream.full:
+        raise ArgumentError(f"shuffle='full' mixes {column!r} perfectly; leave the column out")
     if column not in schema:
         raise ColumnError(f"no column {column!r} to look at{closest(column, schema.column_names)}")
     means: list[NDArray[np.float64]] = []

@@ -32,13 +32,13 @@ from time import perf_counter
 from rowmill.errors import ForkedError
 from rowmill.feed.block import Batch, Pool
 from rowmill.feed.filling import Filling
-from rowmill.feed.pack import Columns
+from rowmill.feed.pack import Dealer
 from rowmill.feed.plan import Chunk, Span
 from rowmill.feed.stats import Stats
 
 THREAD_NAME = "rowmill-feed"
 
-Read = Callable[[int, int, int], Columns]  # fragment, first row, rows
+Read = Callable[[int, int, int], Dealer]  # fragment, first row, rows
 Describe = Callable[[int, int, int], str]
 
 

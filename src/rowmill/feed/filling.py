@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rowmill.feed import ragged
 from rowmill.feed.block import Array, Batch, Block, Layout
-from rowmill.feed.pack import Columns
+from rowmill.feed.pack import Dealer
 from rowmill.feed.plan import Chunk, Span
 
 
@@ -32,7 +32,7 @@ class Filling:
         self.full = not chunk.spans
         self._pad()
 
-    def fill(self, span: Span, columns: Columns, start: int) -> bool:
+    def fill(self, span: Span, columns: Dealer, start: int) -> bool:
         """Put the rows of a span, which begin at row `start` of these columns, in their places. True if now full."""
         with self._lock:
             if self._places is None:

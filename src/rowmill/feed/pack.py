@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
@@ -30,6 +30,17 @@ def _moved_as(source: np.dtype[Any], target: np.dtype[Any]) -> tuple[Array, Arra
     if source == target or (source == np.uint8 and target == np.bool_):
         source = target = np.dtype(f"u{target.itemsize}")
     return np.empty(0, source), np.empty(0, target)
+
+
+class Dealer(Protocol):
+    """Rows on their way to batches: decoded ones, or those of a store."""
+
+    rows: int
+    loose: pl.DataFrame | None  # the columns that stand in no matrix
+
+    def deal(self, start: int, places: NDArray[np.uint32], blocks: Sequence[Block]) -> None:
+        """Write rows `start` and on, as many as there are places, to those places in the blocks."""
+        ...
 
 
 class Columns:
@@ -85,7 +96,7 @@ class _Part:
             )
 
     def deal(self, first: int, places: NDArray[np.uint32], blocks: Sequence[Block]) -> None:
-        located = _locate(places, blocks[0].rows)
+        located = locate(places, blocks[0].rows)
         for group in self.groups:
             targets = np.array([block.addresses[group.matrix] for block in blocks], np.uint64)
             to = (group.row_bytes, first, located, targets, group.source, group.target)
@@ -135,7 +146,7 @@ def _contiguous(frame: pl.DataFrame) -> list[tuple[int, pl.DataFrame]]:
 
 
 @intrinsic
-def _at(typing: Any, address: Any, like: Any) -> Any:
+def value_at(typing: Any, address: Any, like: Any) -> Any:
     """A pointer to values of the dtype of `like`, made from an address."""
     pointer = types.CPointer(like.dtype)
 
@@ -146,7 +157,7 @@ def _at(typing: Any, address: Any, like: Any) -> Any:
 
 
 @intrinsic
-def _fetch(typing: Any, address: Any) -> Any:
+def fetch(typing: Any, address: Any) -> Any:
     """Ask the cache for the line at an address, to write to it."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -178,29 +189,29 @@ def _scatter(
     while start < rows:
         count = min(np.uint64(TILE_ROWS), rows - start)
         for i in range(count):
-            addresses[i] = _address(located[start + i], targets, row_bytes)
-            _fetch(addresses[i])
+            addresses[i] = address_in(located[start + i], targets, row_bytes)
+            fetch(addresses[i])
         offset = (np.uint64(first) + start) * source_size
         column = np.uint64(0)
         while column + four <= width:
             a, b = column, column + one
             c, d = b + one, b + one + one
-            source_a, source_b = _at(columns[a] + offset, source_like), _at(columns[b] + offset, source_like)
-            source_c, source_d = _at(columns[c] + offset, source_like), _at(columns[d] + offset, source_like)
+            source_a, source_b = value_at(columns[a] + offset, source_like), value_at(columns[b] + offset, source_like)
+            source_c, source_d = value_at(columns[c] + offset, source_like), value_at(columns[d] + offset, source_like)
             slot_a, slot_b = slots[a] * target_size, slots[b] * target_size
             slot_c, slot_d = slots[c] * target_size, slots[d] * target_size
             for i in range(count):
                 row = addresses[i]
-                bits |= _move(_at(row + slot_a, target_like), source_a[i], target_like)
-                bits |= _move(_at(row + slot_b, target_like), source_b[i], target_like)
-                bits |= _move(_at(row + slot_c, target_like), source_c[i], target_like)
-                bits |= _move(_at(row + slot_d, target_like), source_d[i], target_like)
+                bits |= _move(value_at(row + slot_a, target_like), source_a[i], target_like)
+                bits |= _move(value_at(row + slot_b, target_like), source_b[i], target_like)
+                bits |= _move(value_at(row + slot_c, target_like), source_c[i], target_like)
+                bits |= _move(value_at(row + slot_d, target_like), source_d[i], target_like)
             column += four
         while column < width:
-            source = _at(columns[column] + offset, source_like)
+            source = value_at(columns[column] + offset, source_like)
             slot = slots[column] * target_size
             for i in range(count):
-                bits |= _move(_at(addresses[i] + slot, target_like), source[i], target_like)
+                bits |= _move(value_at(addresses[i] + slot, target_like), source[i], target_like)
             column += one
         start += count
     return bits
@@ -225,18 +236,18 @@ def _scatter_wide(
     while start < rows:
         count = min(np.uint64(TILE_ROWS), rows - start)
         for i in range(count):
-            addresses[i] = _address(located[start + i], targets, row_bytes)
+            addresses[i] = address_in(located[start + i], targets, row_bytes)
         for column in range(np.uint64(columns.size)):
             stride, slot = strides[column], slots[column] * target_size
-            source = _at(columns[column] + (np.uint64(first) + start) * stride * source_size, source_like)
+            source = value_at(columns[column] + (np.uint64(first) + start) * stride * source_size, source_like)
             for i in range(count):
-                bits |= _move(_at(addresses[i] + slot, target_like), source[i * stride], target_like)
+                bits |= _move(value_at(addresses[i] + slot, target_like), source[i * stride], target_like)
         start += count
     return bits
 
 
 @njit(nogil=True, cache=True)
-def _locate(places: Any, block_rows: Any) -> Any:
+def locate(places: Any, block_rows: Any) -> Any:
     """Each place as the number of its block (upper half) and the row in it: one division a row, for all matrices."""
     located = np.empty(places.size, np.uint64)
     for i in range(places.size):
@@ -246,7 +257,8 @@ def _locate(places: Any, block_rows: Any) -> Any:
 
 
 @njit(nogil=True, cache=True)
-def _address(located: Any, targets: Any, row_bytes: Any) -> Any:
+def address_in(located: Any, targets: Any, row_bytes: Any) -> Any:
+    """Where a located row begins."""
     return targets[located >> np.uint64(32)] + (located & np.uint64(0xFFFFFFFF)) * np.uint64(row_bytes)
 
 

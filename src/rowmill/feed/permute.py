@@ -2,12 +2,13 @@
 
 Comes in: a key (64 bits, made by `key` from seed, epoch and place) and a count. Goes out: where each row goes. The same
 key gives the same order on every machine, in every thread and in every release: `VERSION` changes if that ever must.
-Called by `plan` only. The numbers are SplitMix64 (a counter put through a mixing function), so there is no state to
-carry, to share or to save.
+Called by `plan` and `stream`. The numbers are SplitMix64 (a counter put through a mixing function), so there is no
+state to carry, to share or to save.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ VERSION = 1
 # (10 columns, 4 million rows) took 23 ns a row to deal, with 4,000 it took 39.
 BIN_ROWS = 1024
 BINS = 512
+
+EXACT_ROWS = 65_536  # a table of up to so many rows is shuffled in memory
+TURNS = 6  # of a larger one, as `_line` spells them out
 
 _STEP = 0x9E3779B97F4A7C15
 _MUL1 = 0xBF58476D1CE4E5B9
@@ -61,6 +65,56 @@ def deal(rows: int, batch_rows: int, key: int) -> NDArray[np.uint32]:
     drawn = np.empty(rows, np.uint16 if bins <= 1 << 16 else np.uint32)  # small enough to shuffle in the cache
     _deal(places, drawn, batch_rows, bin_rows, np.uint64(key))
     return places
+
+
+def line(first: int, count: int, total: int, key: int) -> NDArray[np.int64]:
+    """Rows `first` to `first + count` of a random order of `total` rows, worked out without the others.
+
+    A table is a rectangle of about sqrt(total) by sqrt(total) places; in turn, rows and columns of it are moved by an
+    amount drawn from the other coordinate, and the few places beyond the table are moved on until they are within. Up
+    to `EXACT_ROWS` all orders are equally likely.
+    """
+    if total <= EXACT_ROWS:
+        return permutation(total, key)[first : first + count].astype(np.int64)
+    height = math.isqrt(total - 1) + 1
+    width = -(-total // height)
+    keys = tuple(np.uint64(_mix_int((key + _STEP * (turn + 1)) & _MASK)) for turn in range(TURNS))
+    rows = np.empty(count, np.int64)
+    _line(rows, np.uint64(first), np.uint64(total), np.uint64(height), np.uint64(width), keys)
+    return rows
+
+
+@njit(nogil=True, cache=True)
+def _line(rows: Any, first: Any, total: Any, height: Any, width: Any, keys: Any) -> None:
+    one = np.uint64(1)
+    top, left = first // width, first % width  # of the next place: counted on, as a division takes as long as two turns
+    a, b, c, d, e, f = keys
+    for i in range(rows.size):
+        y, x = top, left
+        left += one
+        if left == width:
+            left = np.uint64(0)
+            top += one
+        while True:
+            y = _moved(y, x ^ a, height)
+            x = _moved(x, y ^ b, width)
+            y = _moved(y, x ^ c, height)
+            x = _moved(x, y ^ d, width)
+            y = _moved(y, x ^ e, height)
+            x = _moved(x, y ^ f, width)
+            place = y * width + x
+            if place < total:
+                break
+        rows[i] = place
+
+
+@njit(nogil=True, cache=True)
+def _moved(at: Any, drawn: Any, below: Any) -> Any:
+    """A coordinate moved on, around the end, by an amount below `below` (32 bits) that is drawn from a number."""
+    z = (drawn ^ (drawn >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    at += ((z >> np.uint64(32)) * below) >> np.uint64(32)
+    return at - below if at >= below else at
 
 
 @njit(nogil=True, cache=True)

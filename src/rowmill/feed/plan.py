@@ -103,6 +103,7 @@ class Plan:
     ranks: int = 1
     rank: int = 0
     lanes: int | None = None  # of all ranks together; by default one each
+    full: bool = False  # the line of rows is in random order already: see `permute.line`
 
     def __post_init__(self) -> None:
         if self.batch_rows < 1:

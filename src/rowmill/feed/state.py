@@ -53,10 +53,10 @@ def _order(plan: Plan) -> dict[str, Any]:
     ranks = {} if plan.lanes else {"global_size": plan.ranks, "global_rank": plan.rank}
     return {
         "order": permute.VERSION,
+        "shuffle": "full" if plan.full else plan.shuffle,
         "rows": plan.total_rows,
         "fragments": len(plan.fragment_rows),
         "seed": plan.seed,
-        "shuffle": plan.shuffle,
         "last": plan.last,
         "global_batch": plan.batch_rows * plan.ranks,
         "elastic": plan.lanes,

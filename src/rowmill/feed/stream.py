@@ -11,28 +11,34 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Literal, Protocol, TypeVar, cast
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from rowmill.errors import ArgumentError, MemoryLimitError
-from rowmill.feed import state
-from rowmill.feed.block import BLOCK_BYTES, Batch, Pool
-from rowmill.feed.feed import Feed
+from rowmill.errors import ArgumentError, MemoryLimitError, StoreError
+from rowmill.feed import permute, state
+from rowmill.feed.block import BLOCK_BYTES, Batch, Block, Pool
+from rowmill.feed.feed import Feed, Read
+from rowmill.feed.filling import Filling
 from rowmill.feed.layout import Selection
 from rowmill.feed.memory import Budget
-from rowmill.feed.pack import Columns
-from rowmill.feed.plan import Chunk, Last, Plan, Span
+from rowmill.feed.pack import Columns, Dealer
+from rowmill.feed.plan import Chunk, Last, Plan, Span, Strip
 from rowmill.feed.sample import Draw, Weights
 from rowmill.feed.state import Position
 from rowmill.feed.stats import Stats
+from rowmill.feed.stored import Cache, Kept, Request
 from rowmill.schema import Schema
 from rowmill.sizes import cores, parse_memory
-from rowmill.sources.source import Source, fit_fragments
+from rowmill.sources.source import Fragment, Source, fit_fragments
 
 T = TypeVar("T")
+Shuffle = bool | Literal["full"]
 
 FIRST_BYTES = 32 << 20  # packed in some 10 ms; a smaller table is shuffled as a whole
+FULL_ROWS = 16_384  # rows of a fully shuffled table that a thread gathers at once
 MIN_CHUNK_ROWS = 65_536  # unshuffled rows are passed on in pieces of about this size
 
 
@@ -56,7 +62,7 @@ class Stream:
         selection: Selection,
         *,
         batch_size: int,
-        shuffle: bool = False,
+        shuffle: Shuffle = False,
         seed: int = 0,
         seed_fn: Callable[[], int] | None = None,
         last: Last = "short",
@@ -68,10 +74,12 @@ class Stream:
         elastic: int | None = None,
         weights: Weights | None = None,
         balance: str | None = None,
+        cache: Cache | None = None,
     ) -> None:
         self.source = table.source
         self.selection = selection
         self.batch_size = batch_size
+        self.full = _is_full(shuffle, cache)
         self.shuffle = bool(shuffle)
         self.seed = seed
         self.seed_fn = seed_fn
@@ -96,6 +104,7 @@ class Stream:
             raise ArgumentError(f"threads is {threads}; wanted at least 1, or None for one per core")
         self.threads = self._budget.threads(threads or min(8, cores()), self._largest * self.read_bytes)
         self.plan()  # so that what is wrong is said now
+        self.kept: Kept | None = None if cache is None else cache.bind(self._request())
 
     def plan(self, epoch: int = 0) -> Plan:
         """The order of every epoch, as integers. Only how often rows are drawn by weight differs between epochs."""
@@ -119,7 +128,8 @@ class Stream:
             batch_rows=self.batch_size,
             chunk_batches=max(1, self._chunk_rows() // chunk_unit),
             first_batches=max(1, self._first_rows() // chunk_unit),
-            shuffle=self.shuffle,
+            shuffle=self.shuffle and not self.full,
+            full=self.full,
             seed=self.seed,
             last=self.last,
             ranks=self.ranks,
@@ -132,13 +142,16 @@ class Stream:
         return max(self._largest // 2, int(FIRST_BYTES / self._row_bytes))
 
     def _fragment_rows(self, epoch: int) -> tuple[int, ...]:
+        if self.full:
+            total = sum(fragment.rows for fragment in self.fragments)
+            return tuple(min(FULL_ROWS, total - first) for first in range(0, total, FULL_ROWS))
         if self.draw is None:
             return tuple(fragment.rows for fragment in self.fragments)
         return tuple(drawn.rows for drawn in self.draw.drawn(self.fragments, self.seed, epoch, self.threads))
 
     def _chunk_rows(self) -> int:
         """Rows that are shuffled together: what memory allows, or the fewer that partitions were asked to be."""
-        if not self.shuffle:
+        if not self.shuffle or self.full:
             return min(MIN_CHUNK_ROWS, int(self._budget.chunk / self._row_bytes))
         chunk_bytes = self._budget.chunk
         if self._part_bytes is not None:
@@ -162,14 +175,92 @@ class Stream:
         self.stats = Stats(threads=self.threads, row_bytes=self.read_bytes)
         feed = Feed(
             list(plan.chunks(start.epoch, start.batch))[share::shares],
-            partial(self._read, start.epoch, self.seed),
+            self._reader(start.epoch),
             self._blocks(plan),
             threads=self.threads,
             window_rows=int(self._budget.window / self._row_bytes),
             describe=partial(self._describe, start.epoch, self.seed),
             stats=self.stats,
         )
-        return feed.batches(start.batch)
+        batches = feed.batches(start.batch)
+        return batches if self.kept is None else self.kept.watched(batches)
+
+    def batch(self, index: int) -> Batch:
+        """Batch `index` of the next epoch, without those before it."""
+        steps = len(self)
+        if not -steps <= index < steps:
+            raise IndexError(f"batch {index} of an epoch of {steps} batches")
+        with self.unmoved():
+            self._next = Position(self._next.epoch, index % steps)
+            batches = self.batches()
+            try:
+                return next(batches)
+            finally:
+                cast("Any", batches).close()
+
+    def take(self, rows: NDArray[np.int64]) -> Batch:
+        """Rows of the table by their numbers, in this order, from a store that has all of them."""
+        store = self._needed_cache("rows by number").complete_store()
+        layout, room = self.selection.layout, max(1, len(rows))
+        block = Block(layout, room, np.empty(Block.nbytes(layout, room), np.uint8))
+        chunk = Chunk(0, 1, room, (Span(0, 0, len(rows), 0),), (Strip(len(rows), room, None),), 0)
+        filling = Filling(chunk, [block], layout)
+        filling.fill(chunk.spans[0], store.gathered(rows), 0)
+        return filling.batch(0)
+
+    def build_cache(self) -> None:
+        """Read all rows that the store lacks, and complete it."""
+        kept = self._needed_cache("build_cache()")
+        rows = [fragment.rows for fragment in self.fragments]
+        kept.build(partial(self._read, 0, self.seed), rows, self.threads)
+
+    def _needed_cache(self, what: str) -> Kept:
+        if self.kept is None:
+            raise StoreError(f"{what} of a loader without a cache; wanted one; pass cache='auto' or cache=a folder")
+        return self.kept
+
+    def _reader(self, epoch: int) -> Read:
+        """How this epoch's rows are read: from the source, from a store, or from the one and into the other."""
+        decode = partial(self._read, epoch, self.seed)
+        if self.kept is None:
+            return decode
+        if not self.full:
+            return self.kept.reader(decode, [fragment.rows for fragment in self.fragments])
+        store, key = self.kept.complete_store(), permute.key(self.seed, epoch, 0)
+        total = sum(fragment.rows for fragment in self.fragments)
+
+        def gather(fragment: int, start: int, rows: int) -> Dealer:
+            return store.gathered(permute.line(fragment * FULL_ROWS + start, rows, total, key))
+
+        return gather
+
+    def _request(self) -> Request:
+        """This table, for a cache: everything that decides the bytes of a packed row, and where it comes from."""
+        layout, lists = self.selection.layout, ()
+        problem = f"column {layout.objects[0]!r}, which holds strings" if layout.objects else ""
+        if self.draw is not None:
+            problem = f"{self.draw.name}, which draws other rows in every epoch"
+        if layout.ragged and not problem:
+            empty = self.selection.prepare(
+                self.source.read(Fragment(0, 0, 0), self.selection.columns), "an empty table"
+            )
+            inner = (cast("pl.List", empty.schema[name]).inner for name in layout.ragged)
+            lists = tuple(pl.Series([], dtype=cast("Any", dtype)).to_numpy().dtype for dtype in inner)
+        where, state = self.source.stamp()
+        made = [expression.meta.serialize() for expression in self.selection.expressions]
+        form = repr((self.selection.columns, layout, made, pl.__version__))
+        rows = sum(fragment.rows for fragment in self.fragments)
+        return Request(
+            key=_letters(where, state, form, self._data()),
+            place=_letters(where, form),
+            source=self.source.describe(self.fragments[0]) if self.fragments else "",
+            layout=layout,
+            lists=lists,
+            rows=rows,
+            nbytes=int(rows * self._row_bytes),
+            memory=self.memory,
+            problem=problem,
+        )
 
     def counted(self, batches: Iterator[T]) -> Iterator[T]:
         """The same batches, or what was made of them; the position says how many of them have been handed out."""
@@ -263,9 +354,25 @@ class Stream:
         return int(packed + self._budget.decoding(self.threads, self._largest * self.read_bytes))
 
     def _describe(self, epoch: int, seed: int, fragment: int, start: int, rows: int) -> str:
+        if self.full:
+            return f"the store of {self.source.describe(self.fragments[0])}"
         if self.draw is None:
             return self.source.describe(self.fragments[fragment].slice(start, rows))
         return self.source.describe(self.draw.drawn(self.fragments, seed, epoch, self.threads)[fragment].fragment)
+
+
+def _is_full(shuffle: Any, cache: Cache | None) -> bool:
+    if isinstance(shuffle, str) and shuffle != "full":
+        raise ArgumentError(f"shuffle={shuffle!r}; wanted True, False or 'full'")
+    if shuffle == "full" and cache is None:
+        raise ArgumentError(
+            "shuffle='full' draws from all rows at once, and there is no cache; pass cache='auto' or a folder"
+        )
+    return bool(shuffle == "full")
+
+
+def _letters(*values: object) -> str:
+    return hashlib.sha256(repr(values).encode()).hexdigest()
 
 
 def _counted(batches: Iterator[T], position: Position) -> Iterator[T]:

@@ -6,7 +6,8 @@ All are thin: they choose columns and a batch format; `rowmill.feed` does the re
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from os import PathLike
+from typing import Any, Literal, cast
 
 try:
     import torch
@@ -14,15 +15,16 @@ try:
 except ImportError as error:
     raise ImportError("rowmill.loader.torch needs PyTorch; pip install 'rowmill[torch]'") from error
 
-from rowmill.errors import ColumnError
+from rowmill.errors import ArgumentError, ColumnError
 from rowmill.feed.block import Batch
 from rowmill.feed.layout import Nulls, Selector
 from rowmill.feed.plan import Last
 from rowmill.feed.sample import Weights
-from rowmill.feed.stream import Stream, Table
+from rowmill.feed.stream import Shuffle, Stream, Table
 from rowmill.loader.torch_lists import Lists
 from rowmill.loader.torch_stream import TorchStream, ranks
 from rowmill.schema import Schema, Tags
+from rowmill.store.cache import open_cache
 
 __all__ = ["MASK", "DLDataLoader", "Loader", "TorchAsyncItr"]
 
@@ -50,7 +52,7 @@ class TorchAsyncItr(TorchStream):
         conts: Sequence[str] | None = None,
         labels: Sequence[str] | None = None,
         batch_size: int = 1,
-        shuffle: bool = False,
+        shuffle: Shuffle = False,
         seed_fn: Callable[[], int] | None = None,
         parts_per_chunk: int = 1,
         device: Any = None,
@@ -70,6 +72,8 @@ class TorchAsyncItr(TorchStream):
         elastic: int | None = None,
         weights: Weights | None = None,
         balance: str | None = None,
+        cache: str | PathLike[str] | None = None,
+        cache_size: int | float | str | None = None,
     ) -> None:
         schema = dataset.schema
         size, rank = ranks(global_size, global_rank)
@@ -109,6 +113,7 @@ class TorchAsyncItr(TorchStream):
             elastic=elastic,
             weights=weights,
             balance=balance,
+            cache=open_cache(cache, cache_size),
         )
         super().__init__(dataset, stream, device)
         self.parts_per_chunk = parts_per_chunk
@@ -142,7 +147,8 @@ class Loader(TorchStream):
     strings as NumPy arrays of objects. Without `columns` all columns of the schema are delivered; `targets` (by default
     those tagged TARGET) make up the target: None, a tensor, or a dict if there are several. `nulls` may be "error",
     "mask" (a bool tensor `name__null` beside each column), a fill value, or a dict of these by column. `transforms` are
-    functions from features to features, applied in the training loop.
+    functions from features to features, applied in the training loop. With `batch_format="tensordict"` a batch is one
+    `TensorDict` of features and targets, list columns as nested tensors.
     """
 
     def __init__(
@@ -152,7 +158,7 @@ class Loader(TorchStream):
         *,
         columns: Sequence[str] | None = None,
         targets: str | Sequence[str] | None = None,
-        shuffle: bool = False,
+        shuffle: Shuffle = False,
         seed: int = 0,
         seed_fn: Callable[[], int] | None = None,
         parts_per_chunk: int = 1,
@@ -171,7 +177,13 @@ class Loader(TorchStream):
         elastic: int | None = None,
         weights: Weights | None = None,
         balance: str | None = None,
+        cache: str | PathLike[str] | None = None,
+        cache_size: int | float | str | None = None,
+        batch_format: Literal["tuple", "tensordict"] = "tuple",
     ) -> None:
+        if batch_format not in ("tuple", "tensordict"):
+            raise ArgumentError(f"batch_format={batch_format!r}; wanted 'tuple' or 'tensordict'")
+        self.batch_format = batch_format
         schema = dataset.schema
         size, rank = ranks(global_size, global_rank)
         self.target_names = _names(schema.select_by_tag(Tags.TARGET).column_names if targets is None else targets)
@@ -200,6 +212,7 @@ class Loader(TorchStream):
             elastic=elastic,
             weights=weights,
             balance=balance,
+            cache=open_cache(cache, cache_size),
         )
         super().__init__(dataset, stream, device)
         self.input_schema = cast("Schema", schema[[*self.feature_names, *self.target_names]])
@@ -208,7 +221,7 @@ class Loader(TorchStream):
         masks = [name for name in produced if name not in schema]
         self._order = [*self.feature_names, *(m for m in sorted(masks)), *self.target_names]
 
-    def _tensors(self, batch: Batch) -> tuple[dict[str, Any], Any]:
+    def _tensors(self, batch: Batch) -> Any:
         found: dict[str, Any] = {}
         for matrix, array in zip(self._layout.matrices, batch.matrices, strict=True):
             tensor = torch.from_numpy(array)
@@ -233,6 +246,10 @@ class Loader(TorchStream):
             features[MASK] = torch.arange(batch.rows) < batch.rows - batch.padding
         for transform in self._transforms:
             features = transform(features)
+        if self.batch_format == "tensordict":
+            from rowmill.loader.tensordict import as_tensordict
+
+            return as_tensordict(features, targets, batch.rows)
         if len(targets) > 1:
             return features, targets
         return features, next(iter(targets.values()), None)

@@ -10,19 +10,23 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.utils.data import Dataset as TorchDataset
 
-from rowmill.errors import DtypeError, ForkedError
-from rowmill.feed.block import Array
+from rowmill.errors import DtypeError, ForkedError, StoreError
+from rowmill.feed.block import Array, Batch
 from rowmill.feed.layout import Nulls, Selector, packed_dtype
-from rowmill.feed.stream import Table
+from rowmill.feed.stored import as_rows
+from rowmill.feed.stream import Stream, Table
 from rowmill.lock import Lock
 from rowmill.sizes import parse_memory
 from rowmill.sources.source import Fragment, fit_fragments
+from rowmill.store.cache import open_cache
 
 
 class Rows(Sequence[Any]):
@@ -54,6 +58,8 @@ class MapStyle(TorchDataset[Any]):
         *,
         nulls: Nulls = "error",
         memory: int | float | str = "256MB",
+        cache: str | os.PathLike[str] | None = None,
+        cache_size: int | float | str | None = None,
     ) -> None:
         schema = dataset.schema
         self.targets = [targets] if isinstance(targets, str) else list(targets or ())
@@ -65,6 +71,10 @@ class MapStyle(TorchDataset[Any]):
         if self._selection.layout.ragged:
             name = self._selection.layout.ragged[0]
             raise DtypeError(f"column {name!r} is a list column, which has no place in rows of tensors; use Loader")
+        self._stream: Stream | None = None
+        if cache is not None:
+            kept = open_cache(cache, cache_size)
+            self._stream = Stream(dataset, self._selection, batch_size=1, memory=memory, cache=kept)
         self._source = dataset.source
         self._dtypes = {name: packed_dtype(schema[name].dtype) for name in self.columns}
         self._memory = parse_memory(memory)
@@ -81,15 +91,24 @@ class MapStyle(TorchDataset[Any]):
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
 
-    def __getitem__(self, index: int) -> Any:
-        return self.__getitems__([index])[0]
+    def __getitem__(self, index: Any) -> Any:
+        """One row; or, for a slice, a list, an array or a mask of rows, all of them as one batch."""
+        if isinstance(index, int | np.integer):
+            return self.__getitems__([int(index)])[0]
+        return self.collate(self.__getitems__(as_rows(index, len(self))))
 
-    def __getitems__(self, indices: Sequence[int]) -> Rows:
+    def build_cache(self) -> None:
+        """Store all rows (see `cache`), so that rows in any order are had without decoding others."""
+        if self._stream is None:
+            raise StoreError("build_cache() of a view without a cache; wanted one; pass cache='auto' or a folder")
+        self._stream.build_cache()
+
+    def __getitems__(self, indices: Sequence[int] | NDArray[np.int64]) -> Rows:
         """Many rows at once, each fragment looked up once: what a stock `DataLoader` calls for a batch."""
-        wanted = np.asarray(indices, np.int64)
-        wanted = np.where(wanted < 0, wanted + len(self), wanted)
-        if len(wanted) and not (wanted.min() >= 0 and wanted.max() < len(self)):
-            raise IndexError(f"row {int(wanted.max())} of a table of {len(self)} rows")
+        wanted = as_rows(indices, len(self))
+        if self._stream is not None and not self._forked():
+            with suppress(StoreError):  # not complete yet
+                return self._stored(self._stream.take(wanted))
         numbers = np.searchsorted(self._ends, wanted, side="right")
         found: dict[str, Any] = {}
         for number in np.unique(numbers).tolist():
@@ -101,6 +120,16 @@ class MapStyle(TorchDataset[Any]):
                 found[name][places] = column[rows]
         tensors = {n: c if c.dtype == object else torch.from_numpy(c) for n, c in found.items()}
         return Rows(tensors, len(wanted), self.targets)
+
+    def _stored(self, batch: Batch) -> Rows:
+        found: dict[str, Any] = {}
+        for matrix, array in zip(self._selection.layout.matrices, batch.matrices, strict=True):
+            tensor = torch.from_numpy(array)
+            if matrix.widths:
+                found.update(zip(matrix.columns, torch.split(tensor, list(matrix.widths), dim=1), strict=True))
+            else:
+                found.update(zip(matrix.columns, tensor.unbind(1), strict=True))
+        return Rows({name: found[name] for name in self.columns}, batch.rows, self.targets)
 
     def collate(self, rows: Rows) -> Any:
         """For `DataLoader(..., collate_fn=dataset.collate)`: the rows as one batch, with no work for each of them."""

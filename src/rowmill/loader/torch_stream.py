@@ -5,6 +5,7 @@ Tensors are views of the feed's blocks, so nothing is copied on the CPU.
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, cast
@@ -16,6 +17,7 @@ from rowmill.errors import ForkedError
 from rowmill.feed.block import Batch
 from rowmill.feed.explain import PlanReport, explain
 from rowmill.feed.stats import RunReport
+from rowmill.feed.stored import as_rows
 from rowmill.feed.stream import Stream, Table
 from rowmill.loader.torch_cuda import TorchCuda, transferred
 
@@ -75,6 +77,20 @@ class TorchStream(IterableDataset[Any]):
                 return next(batches)
             finally:
                 cast("Any", batches).close()
+
+    def __getitem__(self, index: int) -> Any:
+        """Batch `index` of the next epoch. With a complete store no row before it is read."""
+        return self._mapped(self._stream.batch(operator.index(index)))
+
+    def take(self, rows: Any) -> Any:
+        """Rows of the table by number (an array, a list, a slice or a mask), as one batch, from a complete store."""
+        total = sum(fragment.rows for fragment in self._stream.fragments)
+        return self._mapped(self._stream.take(as_rows(rows, total)))
+
+    def build_cache(self: _Self) -> _Self:
+        """Store all rows that are not stored yet, without training on them; returns this loader."""
+        self._stream.build_cache()
+        return self
 
     def state_dict(self) -> dict[str, Any]:
         """The position of the latest iteration, JSON-ready: batches handed out, and what they are part of."""
@@ -156,14 +172,18 @@ class TorchStream(IterableDataset[Any]):
     def _batches(self, batches: Iterator[Batch]) -> Iterator[Any]:
         try:
             for batch in batches:
-                result = self._tensors(batch)
+                result = self._mapped(batch)
                 del batch  # the tensors alone shall hold its block
-                for function in self._maps:
-                    result = function(*result)
                 yield result
                 del result
         finally:
             cast("Any", batches).close()
+
+    def _mapped(self, batch: Batch) -> Any:
+        result = self._tensors(batch)
+        for function in self._maps:
+            result = function(*result) if isinstance(result, tuple) else function(result)
+        return result
 
     def _tensors(self, batch: Batch) -> Any:
         raise NotImplementedError

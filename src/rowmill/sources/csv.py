@@ -18,7 +18,7 @@ from rowmill.schema import Schema
 from rowmill.sources.csv_head import Head, read_head, unify_heads
 from rowmill.sources.csv_index import Piece, index_rows, without_blank
 from rowmill.sources.csv_options import csv_options
-from rowmill.sources.fingerprint import of_files
+from rowmill.sources.fingerprint import of_files, stamp_files
 from rowmill.sources.hive import check_columns, hive_columns, with_hive
 from rowmill.sources.paths import Files
 from rowmill.sources.recast import cast_expr, is_hex, target
@@ -149,6 +149,9 @@ class CsvSource:
 
     def fingerprint(self) -> str:
         return of_files(self.files, self._schema, self.options)
+
+    def stamp(self) -> tuple[str, str]:
+        return stamp_files(self.files, self._schema, self.options)
 
     def row_bytes(self, columns: Sequence[str]) -> float:
         return self._widths.of(columns, self)

@@ -55,6 +55,9 @@ class DaskSource:
     def fingerprint(self) -> str:
         return of_values(self._collection._name, tuple(self.fragments))
 
+    def stamp(self) -> tuple[str, str]:
+        return of_values(self._collection._name), self.fingerprint()
+
     def row_bytes(self, columns: Sequence[str]) -> float:
         return self._widths.of(columns, self)
 

@@ -18,7 +18,7 @@ import polars as pl
 from rowmill.errors import ArgumentError
 from rowmill.lock import Lock
 from rowmill.schema import Schema
-from rowmill.sources.fingerprint import of_frame
+from rowmill.sources.fingerprint import of_frame, stamp_frame
 from rowmill.sources.hive import check_columns
 from rowmill.sources.parquet import ParquetSource
 from rowmill.sources.paths import Files
@@ -59,6 +59,9 @@ class FrameSource:
 
     def fingerprint(self) -> str:
         return of_frame(self.frame)
+
+    def stamp(self) -> tuple[str, str]:
+        return stamp_frame(self.frame)
 
     def row_bytes(self, columns: Sequence[str]) -> float:
         return self._widths.of(columns, self)
@@ -102,6 +105,9 @@ class LazySource:
 
     def fingerprint(self) -> str:
         return self._spooled().fingerprint()
+
+    def stamp(self) -> tuple[str, str]:
+        return self._spooled().stamp()
 
     def row_bytes(self, columns: Sequence[str]) -> float:
         return self._spooled().row_bytes(columns)

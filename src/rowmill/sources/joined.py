@@ -66,5 +66,9 @@ class JoinedSource:
     def fingerprint(self) -> str:
         return of_values(self._source.fingerprint(), self._pieces, self._fragments)
 
+    def stamp(self) -> tuple[str, str]:
+        where, state = self._source.stamp()
+        return where, of_values(state, self._pieces, self._fragments)
+
     def row_bytes(self, columns: Sequence[str]) -> float:
         return self._source.row_bytes(columns)

@@ -16,7 +16,7 @@ import polars as pl
 from rowmill.errors import DataFileError
 from rowmill.schema import Schema
 from rowmill.sources.drift import unify
-from rowmill.sources.fingerprint import of_files
+from rowmill.sources.fingerprint import of_files, stamp_files
 from rowmill.sources.footers import read_footers
 from rowmill.sources.hive import check_columns, hive_columns, with_hive
 from rowmill.sources.paths import Files
@@ -116,6 +116,9 @@ class ParquetSource:
 
     def fingerprint(self) -> str:
         return of_files(self.files, self._schema)
+
+    def stamp(self) -> tuple[str, str]:
+        return stamp_files(self.files, self._schema)
 
     def row_bytes(self, columns: Sequence[str]) -> float:
         return self._widths.of(columns, self)

@@ -54,6 +54,10 @@ class RecastSource:
     def fingerprint(self) -> str:
         return of_values(self._source.fingerprint(), self._schema)
 
+    def stamp(self) -> tuple[str, str]:
+        where, state = self._source.stamp()
+        return where, of_values(state, self._schema)
+
     def row_bytes(self, columns: Sequence[str]) -> float:
         return self._source.row_bytes(columns)
 

@@ -58,6 +58,10 @@ class Source(Protocol):
         """Some letters that change when the data do: files added, removed or rewritten, rows or types changed."""
         ...
 
+    def stamp(self) -> tuple[str, str]:
+        """Where the data are, and some letters that change whenever they are written again, even with the same rows."""
+        ...
+
     def row_bytes(self, columns: Sequence[str]) -> float:
         """About how many bytes a row of these columns takes once decoded."""
         ...

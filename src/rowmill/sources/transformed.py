@@ -65,6 +65,10 @@ class TransformedSource:
     def fingerprint(self) -> str:
         return of_values(self.base.fingerprint(), self._fingerprint)
 
+    def stamp(self) -> tuple[str, str]:
+        where, state = self.base.stamp()
+        return where, of_values(state, self._fingerprint)
+
     def row_bytes(self, columns: Sequence[str]) -> float:
         """Of what goes in and what comes out: both are in memory at once."""
         read = self.base.row_bytes(self._prepare(tuple(columns)).inputs)
@@ -120,6 +124,10 @@ class SpooledSource:
 
     def fingerprint(self) -> str:
         return of_values(self._base.fingerprint(), self._fingerprint, tuple(self._partitions))
+
+    def stamp(self) -> tuple[str, str]:
+        where, state = self._base.stamp()
+        return where, of_values(state, self._fingerprint, tuple(self._partitions))
 
     def row_bytes(self, columns: Sequence[str]) -> float:
         return self._spooled().row_bytes(columns)

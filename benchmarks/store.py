@@ -1,0 +1,123 @@
+"""What does a store cost, and what does it save? Question `store`."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+import contestants
+import tables
+from clock import read
+from contestants import Run, Tensors
+from journal import Journal
+from race import BATCH
+from rowmill.loader.tensordict import dataset_to_tensordict
+
+
+def ask(journal: Journal, *, quick: bool) -> None:
+    """The Criteo table: first and later epochs, full shuffle, peers over mapped files, and wrapping a dataset."""
+    table = tables.criteo(1_000_000 if quick else 4_000_000)
+    tensors = contestants.in_memory(table)
+    few = tuple(tensor[: 20_000 if quick else 100_000].clone() for tensor in tensors)
+    folder = tables.cache() / "store"
+    read(_draining(contestants.rowmill_itr(table, BATCH)))
+    later = contestants.rowmill_itr(table, BATCH, cache=_emptied(folder)).build_cache()
+    full = contestants.rowmill_itr(table, BATCH, cache=folder, shuffle="full")
+    runs: dict[str, Run] = {
+        "later": lambda: contestants._drain(later),
+        "full": lambda: contestants._drain(full),
+        "take": taken([tensor.numpy() for tensor in tensors]),
+        "tensordict": contestants.tensordict(tensors, BATCH),
+        "datasets": hugging_face(few, folder.with_name("store-datasets")),
+        "memmap-rows": mapped_rows(few, folder.with_name("store-rows")),
+        "stock-0": contestants.stock(few, BATCH, workers=0),
+        "pass": one_pass(few),
+        "wrap": wrapping(few, folder.with_name("store-wrap")),
+    }
+    for name in ("later", "full", "take", "tensordict", "wrap"):
+        read(runs[name])
+    for number in range(2 if quick else 5):
+        for name, run in runs.items():
+            journal.add("store", name, number, read(run), table_rows=table.rows)
+    other = folder.with_name("store-first")
+    for number in range(2 if quick else 5):  # new loaders, made before the clock starts: their first epoch is asked
+        plain = contestants.rowmill_itr(table, BATCH)
+        journal.add("store", "plain", number, read(_draining(plain)), table_rows=table.rows)
+        shutil.rmtree(other, ignore_errors=True)
+        loader = contestants.rowmill_itr(table, BATCH, cache=other)
+        journal.add("store", "first", number, read(_draining(loader)), table_rows=table.rows)
+        loader.build_cache()  # waits until the disk has it, so that the next reading is not disturbed
+
+
+def _draining(loader: Any) -> Run:
+    return lambda: contestants._drain(loader)
+
+
+def _emptied(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    return folder
+
+
+def taken(arrays: list[np.ndarray]) -> Run:
+    """`np.take` of the rows of each batch from warm arrays in RAM, into memory that is reused: nothing but the copy."""
+    out = [np.empty((BATCH, *array.shape[1:]), array.dtype) for array in arrays]
+
+    def run() -> int:
+        order = np.random.default_rng(0).permutation(len(arrays[0]))
+        for start in range(0, len(order), BATCH):
+            rows = order[start : start + BATCH]
+            for array, room in zip(arrays, out, strict=True):
+                np.take(array, rows, axis=0, out=room[: len(rows)], mode="clip")
+        return len(order)
+
+    return run
+
+
+def hugging_face(tensors: Tensors, folder: Path) -> Run:
+    """Hugging Face datasets, memory-mapped Arrow with the format "torch", in a `DataLoader`."""
+    import datasets
+
+    names = ("cats", "conts", "label")
+    made = datasets.Dataset.from_dict({n: t.numpy() for n, t in zip(names, tensors, strict=True)})
+    made.save_to_disk(str(_emptied(folder)))
+    loader: DataLoader[Any] = DataLoader(datasets.load_from_disk(str(folder)).with_format("torch"), BATCH, shuffle=True)
+    return lambda: sum(len(batch["label"]) for batch in loader)
+
+
+class _Mapped(Dataset):
+    """Three `np.memmap`s, indexed row by row."""
+
+    def __init__(self, arrays: list[np.ndarray]) -> None:
+        self.arrays = arrays
+
+    def __len__(self) -> int:
+        return len(self.arrays[0])
+
+    def __getitem__(self, index: int) -> tuple[np.ndarray, ...]:
+        return tuple(np.array(array[index]) for array in self.arrays)
+
+
+def mapped_rows(tensors: Tensors, folder: Path) -> Run:
+    """`np.memmap` indexed per row, in a `DataLoader`."""
+    _emptied(folder).mkdir()
+    arrays = []
+    for number, tensor in enumerate(tensors):
+        tensor.numpy().tofile(folder / str(number))
+        arrays.append(np.memmap(folder / str(number), tensor.numpy().dtype, "r", shape=tuple(tensor.shape)))
+    loader: DataLoader[Any] = DataLoader(_Mapped(arrays), BATCH, shuffle=True)
+    return lambda: contestants._drain(loader)
+
+
+def one_pass(tensors: Tensors) -> Run:
+    """Fetch and collate every item once, in order: what wrapping is compared with."""
+    loader: DataLoader[Any] = DataLoader(TensorDataset(*tensors), 1024)
+    return lambda: contestants._drain(loader)
+
+
+def wrapping(tensors: Tensors, folder: Path) -> Run:
+    """Wrap the same dataset as memory-mapped tensors."""
+    return lambda: len(dataset_to_tensordict(TensorDataset(*tensors), folder=_emptied(folder)))

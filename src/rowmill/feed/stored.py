@@ -1,0 +1,70 @@
+"""What a stream asks of a cache, without knowing it: rows that are kept where they can be had again sooner.
+
+A loader brings the cache along (`rowmill.store`); the stream describes its table in a `Request` and gets a `Kept`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rowmill.feed.block import Layout
+from rowmill.feed.feed import Read
+from rowmill.feed.pack import Dealer
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Request:
+    """The table that is to be kept: what it is (`key`), where it comes from (`place`, `source`), how large it is."""
+
+    key: str
+    place: str
+    source: str
+    layout: Layout
+    lists: tuple[np.dtype[Any], ...]
+    rows: int
+    nbytes: int
+    memory: int
+    problem: str = ""  # why it cannot be kept
+
+
+class Rows(Protocol):
+    """A store that has all rows."""
+
+    def gathered(self, rows: NDArray[np.int64]) -> Dealer: ...
+
+
+class Kept(Protocol):
+    """The rows of one table, some of them stored."""
+
+    def reader(self, decode: Read, fragment_rows: Sequence[int]) -> Read: ...
+    def complete_store(self) -> Rows: ...
+    def build(self, decode: Read, fragment_rows: Sequence[int], threads: int) -> None: ...
+    def watched(self, batches: Iterator[T]) -> Iterator[T]: ...
+    def text(self) -> str: ...
+
+
+class Cache(Protocol):
+    """Where rows may be kept."""
+
+    def bind(self, request: Request) -> Kept: ...
+
+
+def as_rows(rows: Any, total: int) -> NDArray[np.int64]:
+    """Row numbers as an array: from a number, a slice, a list or a mask; negative ones count from the end."""
+    if isinstance(rows, slice):
+        return np.arange(*rows.indices(total), dtype=np.int64)
+    array = np.atleast_1d(np.asarray(rows))
+    if array.dtype == bool:
+        array = np.flatnonzero(array)
+    numbers = array.astype(np.int64, casting="same_kind") if array.size else np.empty(0, np.int64)
+    numbers = np.where(numbers < 0, numbers + total, numbers)
+    if numbers.size and not (numbers.min() >= 0 and numbers.max() < total):
+        raise IndexError(f"row {int(numbers.max())} of a table of {total} rows")
+    return numbers

@@ -1,0 +1,331 @@
+"""Where stored tables are kept: a folder of stores with a limit in, the store for one table out.
+
+`Cache` is what a user asks for (`cache="folder"` or `"auto"`); bound to a table it is a `Kept`, which a stream asks for
+rows: from the store where it has them, else from their source and on into the store. Whatever goes wrong with the
+store, rows go on from their source, after one warning. Called by `feed.stream`, through the loaders.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from rowmill.errors import ArgumentError, CacheWarning, DamagedStoreError, StoreError
+from rowmill.feed.feed import Read
+from rowmill.feed.pack import Dealer
+from rowmill.feed.show import bytes_text
+from rowmill.feed.stored import Request
+from rowmill.lock import Lock
+from rowmill.sizes import parse_bytes
+from rowmill.store import files
+from rowmill.store.layout import BUILDING, FORMAT, Shape
+from rowmill.store.shelf import default_folder, make_room, stale
+from rowmill.store.store import Store
+from rowmill.store.write import WriteThrough
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A user's wish: a folder, or None for whatever fits; and how many bytes all stores in the folder may take."""
+
+    folder: Path | None
+    limit: int | None = None
+
+    def bind(self, request: Request) -> Kept:
+        return Kept(self, request)
+
+
+def open_cache(cache: str | os.PathLike[str] | None, cache_size: int | float | str | None = None) -> Cache | None:
+    """What the `cache` and `cache_size` of a loader mean: a folder, "auto", or None for no cache."""
+    limit = None if cache_size is None else parse_bytes(cache_size, "cache_size")
+    if cache is None:
+        if limit is not None:
+            raise ArgumentError("cache_size without cache; wanted cache='auto' or a folder beside it")
+        return None
+    if not isinstance(cache, str | os.PathLike) or cache == "":
+        raise ArgumentError(f"cache={cache!r}; wanted a folder, 'auto', or None")
+    return Cache(None if cache == "auto" else Path(cache).absolute(), limit)
+
+
+class Kept:
+    """The store of one table, as one loader sees it: opened when it is needed, and given up when it fails."""
+
+    def __init__(self, cache: Cache, request: Request) -> None:
+        self._cache, self._request = cache, request
+        self.shape = Shape(request.layout, request.rows, request.lists)
+        self.tier, self.why = self._choose()
+        self._store: Store | None = None
+        self._finishing: threading.Thread | None = None
+        self._lock = Lock()
+        self._warned = False
+
+    def _choose(self) -> tuple[str, str]:
+        """Where the rows will be: "memory", "disk" or "source"; and why not somewhere better."""
+        request, need = self._request, self._request.nbytes
+        if request.problem and self._cache.folder is not None:
+            raise ArgumentError(f"cache= with {request.problem}; wanted a loader without; leave one of them out")
+        if request.problem:
+            return "source", request.problem
+        if not request.rows:
+            return "source", "the table has no rows"
+        if self._cache.folder is not None:
+            return "disk", ""
+        if need <= request.memory // 4:  # batches and decoding take the other three, see feed/memory.py
+            return "memory", ""
+        room = free_bytes(default_folder())
+        if need * 1.05 > room:
+            return "source", f"{bytes_text(need)} fit neither in memory nor in the {bytes_text(room)} free on disk"
+        if self._cache.limit is not None and need > self._cache.limit:
+            return "source", f"{bytes_text(need)} are more than cache_size"
+        return "disk", ""
+
+    @property
+    def name(self) -> Path:
+        """Where the complete store is, or will be."""
+        folder = self._cache.folder or default_folder()
+        return folder / f"{self._request.place[:12]}-{self._request.key[:20]}-{FORMAT}"
+
+    @property
+    def _building(self) -> Path:
+        return self.name.with_name(self.name.name + BUILDING)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_store": None, "_finishing": None}
+
+    def reader(self, decode: Read, fragment_rows: Sequence[int]) -> Read:
+        """Like `decode`, but rows that are stored are not decoded, and rows that are not are stored."""
+        firsts = [0, *accumulate(fragment_rows)]
+        self._renew()
+
+        def read(fragment: int, start: int, rows: int) -> Dealer:
+            return self._read(firsts[fragment] + start, rows, partial(decode, fragment, start, rows))
+
+        return read
+
+    def _read(self, first: int, rows: int, decode: Callable[[], Dealer]) -> Dealer:
+        store = self._store
+        if store is None:
+            return decode()
+        try:
+            found = store.columns(first, rows)
+        except DamagedStoreError as error:
+            self._rebuild(store, error)
+            found = None
+        except OSError as error:
+            self._give_up(error)
+            return decode()
+        if found is not None:
+            return found
+        columns, store = decode(), self._store
+        return columns if store is None or store.complete else WriteThrough(store, first, columns, self._give_up)
+
+    def complete_store(self) -> Store:
+        """The store with all rows, every piece verified; raises `StoreError` if rows are missing."""
+        self._renew()
+        if self._finishing is not None:
+            self._finishing.join()
+            self._renew()
+        store = self._store
+        if store is None or not (store.full or not store.missing(0, self.shape.rows)):
+            raise StoreError(
+                f"random access and shuffle='full' need all {self.shape.rows:,} rows in the store, and it has "
+                f"{0 if store is None else store.pieces.rows:,}{f' ({self.why})' if self.why else ''}; run one epoch "
+                f"with cache= and another shuffle, or call loader.build_cache()"
+            )
+        try:
+            if not store.complete and (self.shape.lists or store.folder is None):
+                store.finish(self._about())
+                self._renew()
+                store = cast("Store", self._store)
+            if not verify(store):
+                raise DamagedStoreError("a piece that is not what was written")
+        except DamagedStoreError as error:
+            self._rebuild(store, error)
+            raise StoreError(
+                f"the store {self.name} was damaged ({error}); it is being rebuilt: call loader.build_cache()"
+            ) from error
+        return store
+
+    def build(self, decode: Read, fragment_rows: Sequence[int], threads: int) -> None:
+        """Read all rows that are missing, store them, and complete the store."""
+        firsts = [0, *accumulate(fragment_rows)]
+        read = self.reader(decode, fragment_rows)
+
+        def one(fragment: int) -> None:
+            while (store := self._store) is not None and not store.complete:
+                gaps = store.missing(firsts[fragment], fragment_rows[fragment])
+                if not gaps:
+                    return
+                first, rows = gaps[0]
+                place = bisect_right(firsts, first) - 1
+                columns = read(place, first - firsts[place], rows)
+                if not isinstance(columns, WriteThrough):
+                    return
+                try:
+                    columns.keep()
+                except OSError as error:
+                    self._give_up(error)
+                if store.missing(first, rows):  # another process has them in hand
+                    threading.Event().wait(0.01)
+
+        with ThreadPoolExecutor(threads, "rowmill-store") as pool:
+            list(pool.map(one, range(len(fragment_rows))))
+        self.finish()
+        if self._finishing is not None:
+            self._finishing.join()
+
+    def watched(self, batches: Iterator[T]) -> Iterator[T]:
+        """The same batches; when they end, a store that has become full is completed beside the training loop."""
+        try:
+            yield from batches
+        finally:
+            cast("Any", batches).close()
+            self.finish()
+
+    def finish(self) -> None:
+        """Complete the store if it has all rows: in a thread, because the disk takes its time."""
+        store = self._store
+        if store is None or store.complete or not store.full or (self._finishing and self._finishing.is_alive()):
+            return
+        self._finishing = threading.Thread(target=self._finish, args=(store,), name="rowmill-store")
+        with suppress(RuntimeError):  # the interpreter is ending: the next run completes it
+            self._finishing.start()
+            return
+        self._finishing = None
+
+    def _finish(self, store: Store) -> None:
+        try:
+            store.finish(self._about())
+        except (OSError, DamagedStoreError) as error:
+            self._warn(f"the store {self.name} could not be completed: {error}; rows will be read from their source")
+
+    def _about(self) -> dict[str, Any]:
+        return {"key": self._request.key, "source": self._request.source}
+
+    def _renew(self) -> None:
+        """Open the store if it is not open, or has been completed since."""
+        if self.tier == "source":
+            return
+        with self._lock:
+            if self._store is not None and (self._store.complete or self._store.folder is None):
+                return
+            try:
+                self._store = self._opened()
+            except OSError as error:
+                self._give_up(error)
+        self.finish()
+
+    def _opened(self) -> Store | None:
+        if self.tier == "memory":
+            return Store.building(self.shape, None)
+        for _ in range(3):  # a store may be completed or removed while we look
+            try:
+                found = Store.completed(self.shape, self.name)
+            except DamagedStoreError as error:
+                self._warn_damage(error)
+                files.remove(self.name, used=True)
+                continue
+            if found is not None:
+                files.remove(self._building)  # begun by one who did not see that it was complete
+            elif self._store is not None and self._store.here:
+                return self._store
+            else:
+                found = self._begun()
+            if found is not None or self.tier == "source":
+                return found
+        return None
+
+    def _begun(self) -> Store | None:
+        name = self.name
+        if not self._building.exists():
+            if others := stale(name):
+                self._warn(
+                    f"the data or settings of {others[0].name} have changed since it was stored; it is not used, and "
+                    f"a new store is built; rowmill.cache.clear() removes old ones",
+                    once=False,
+                )
+            if not make_room(name, self._request.nbytes, self._cache.limit):
+                self.tier, self.why = "source", "cache_size is too small"
+                self._warn(
+                    f"a store of {bytes_text(self._request.nbytes)} does not fit in cache_size="
+                    f"{bytes_text(self._cache.limit or 0)} beside those in use; rows are read from their source"
+                )
+                return None
+        try:
+            begun = Store.building(self.shape, name)
+        except OSError:
+            files.remove(self._building)  # it has no room for the rest either
+            raise
+        if begun is not None and name.exists():  # completed since we looked: what we have is a new, empty folder
+            begun.close()
+            files.remove(self._building)
+            return None
+        return begun
+
+    def _rebuild(self, store: Store, error: DamagedStoreError) -> None:
+        """Do away with a damaged store, and begin a new one."""
+        with self._lock:
+            if self._store is not store:
+                return
+            self._warn_damage(error)
+            self._store = None
+            if store.folder is not None:
+                files.remove(store.folder, used=True)
+            try:
+                self._store = self._opened()
+            except OSError as failure:
+                self._give_up(failure)
+
+    def _give_up(self, error: OSError) -> None:
+        """Go on without a store."""
+        self._store, self.tier, self.why = None, "source", str(error)
+        self._warn(f"the cache {self.name.parent} cannot be used: {error}; rows are read from their source")
+
+    def _warn_damage(self, error: DamagedStoreError) -> None:
+        self._warn(f"the store {self.name} was damaged ({error}); it is built again", once=False)
+
+    def _warn(self, text: str, *, once: bool = True) -> None:
+        if not (once and self._warned):
+            self._warned = self._warned or once
+            warnings.warn(text, CacheWarning, stacklevel=2)
+
+    def text(self) -> str:
+        """Where rows come from, for a person."""
+        if self.tier == "source":
+            return f"none: rows are read from their source, {self.why}"
+        self._renew()
+        store, size = self._store, bytes_text(self._request.nbytes)
+        share = 0 if store is None else store.pieces.rows / self.shape.rows
+        where = "in memory" if self.tier == "memory" else f"mapped from {self.name}"
+        return f"{size} {where}, {share:.0%} there" if self.tier != "source" else self.text()
+
+
+def verify(store: Store) -> bool:
+    """Sum all of a store, with every core, unless that was done before."""
+    if store.summed:
+        return True
+    step = store.shape.piece_rows * 16
+    starts = range(0, store.shape.rows, step)
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1), "rowmill-store") as pool:
+        store.summed = all(pool.map(lambda first: store.verify(first, min(step, store.shape.rows - first)), starts))
+    return store.summed
+
+
+def free_bytes(folder: Path) -> int:
+    """Bytes free on the disk on which a folder is, or would be."""
+    while not folder.exists():
+        folder = folder.parent
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize

@@ -1,0 +1,178 @@
+"""The few things a store does to files, each one call of the system: everything that can fail or be killed is here.
+
+Locks are the kernel's and die with the process. A folder in use is held with a shared `flock`; rows that are being
+written are held with a byte-range lock in which a row is a byte, so any run of rows can be claimed. Called by `store`
+and `cache`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import mmap
+import os
+import secrets
+import shutil
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FINISH = 1 << 62  # a row number no table has: the claim of the one who completes a store
+_FLOCK = "hhqqixxxx"  # struct flock on 64-bit Linux
+_UNSUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
+
+
+def create(path: Path | str, folder: int | None = None, flags: int = os.O_RDWR) -> int:
+    """Open a file to write and read, made if it is not there."""
+    return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o644, dir_fd=folder)
+
+
+def allocate(handle: int, size: int) -> None:
+    """Give a file its full size, with room on the disk for all of it: a full disk is found here, not while writing."""
+    if size <= os.fstat(handle).st_size:
+        return
+    try:
+        os.posix_fallocate(handle, 0, size)
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
+        os.ftruncate(handle, size)
+
+
+def write_at(handle: int, data: Any, offset: int) -> None:
+    """Write all of the data at a place in a file."""
+    left = memoryview(data).cast("B")
+    while left:
+        written = os.pwrite(handle, left, offset)
+        left, offset = left[written:], offset + written
+
+
+def append(handle: int, data: Any) -> int:
+    """Write data at the end of a file that others append to as well; returns where it begins."""
+    left = memoryview(data).cast("B")
+    written = os.write(handle, left)
+    if written != len(left):
+        raise OSError(errno.ENOSPC, f"only {written} of {len(left)} bytes were written")
+    return os.lseek(handle, 0, os.SEEK_CUR) - written
+
+
+def sync(handle: int) -> None:
+    """Wait until a file is on the disk."""
+    os.fsync(handle)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """A small file that is there as a whole or not at all."""
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    handle = create(part)
+    try:
+        write_at(handle, data, 0)
+        sync(handle)
+    finally:
+        os.close(handle)
+    part.rename(path)
+
+
+def sync_folder(path: Path) -> None:
+    """Wait until the names in a folder are on the disk."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        sync(handle)
+    finally:
+        os.close(handle)
+
+
+def publish(building: Path, target: Path) -> None:
+    """Let a finished folder take its name, in one step."""
+    building.rename(target)
+    sync_folder(target.parent)
+
+
+def mapped(handle: int, size: int) -> NDArray[np.uint8]:
+    """The bytes of a file, mapped so that nobody can write to them. The file must have this size."""
+    if size == 0:
+        return np.empty(0, np.uint8)
+    return np.frombuffer(mmap.mmap(handle, size, mmap.MAP_SHARED, mmap.PROT_READ), np.uint8)
+
+
+def hold(path: Path) -> int | None:
+    """Hold a folder against removal; None if it is not there, or goes while we look."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        if still_there(path, handle):
+            return handle
+    except BaseException:
+        os.close(handle)
+        raise
+    os.close(handle)
+    return None
+
+
+def still_there(path: Path, handle: int) -> bool:
+    """Whether the path still leads to the folder that is open."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(handle))
+    except FileNotFoundError:
+        return False
+
+
+def remove(path: Path, *, used: bool = False) -> bool:
+    """Remove a folder that nobody holds (or any, with `used`: those who have it mapped keep their view)."""
+    gone = path.with_name(f".gone-{secrets.token_hex(6)}")
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        if not used:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.rename(gone)
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    shutil.rmtree(gone, ignore_errors=True)
+    return True
+
+
+def sweep(folder: Path) -> None:
+    """Remove what was killed while it was being removed."""
+    for path in folder.glob(".gone-*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def claimed(handle: int, first: int, rows: int) -> Iterator[bool]:
+    """Claim rows for the time of the block; gives False if another process or loader has any of them."""
+    try:
+        fcntl.fcntl(handle, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, first, rows, 0))
+    except OSError as error:
+        if error.errno not in (errno.EAGAIN, errno.EACCES):
+            raise
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(handle, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, fcntl.F_UNLCK, os.SEEK_SET, first, rows, 0))
+
+
+def disk_bytes(folder: Path) -> int:
+    """Bytes that a folder takes on the disk."""
+    total = 0
+    for here, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += (Path(here) / name).lstat().st_blocks * 512
+    return total

@@ -1,0 +1,132 @@
+"""What a store looks like on disk: a layout and a number of rows in, file names, sizes and JSON out.
+
+    <key>/manifest.json        rows, matrices, lists, and the checksum of every piece
+    <key>/cats.memmap          a matrix [rows, width], raw, row after row, little-endian
+    <key>/meta.json            the same for `tensordict.TensorDict.load_memmap`
+    <key>/lists/...            list columns: values and rows + 1 offsets each, and their own meta.json
+
+Pure arithmetic; nothing is read or written here. Called by `store`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rowmill.errors import DamagedStoreError
+from rowmill.feed.block import Layout
+from rowmill.store.pieces import Piece
+
+FORMAT = 1
+BUILDING = ".building"
+MANIFEST, META, LISTS = "manifest.json", "meta.json", "lists"
+PIECE_BYTES = 1 << 20  # packed, summed and written while it is in the cache of one core
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is stored: so many rows of a layout, and the dtype of the values of each list column."""
+
+    layout: Layout
+    rows: int
+    lists: tuple[np.dtype[Any], ...] = ()
+
+    @cached_property
+    def piece_rows(self) -> int:
+        """Pieces end at multiples of this row number: a power of two, so that they begin on pages of the disk."""
+        return 1 << (max(1, PIECE_BYTES // max(64, self.layout.row_bytes)) - 1).bit_length()
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """A name for each matrix: its own, which is never a column's, with its number where two share one."""
+        own = [matrix.name for matrix in self.layout.matrices]
+        return tuple(name if own.count(name) == 1 else f"{name}_{i}" for i, name in enumerate(own))
+
+    @cached_property
+    def files(self) -> tuple[tuple[str, int], ...]:
+        """Name and size of the file of each matrix."""
+        sizes = (self.rows * matrix.row_bytes for matrix in self.layout.matrices)
+        return tuple((f"{name}.memmap", size) for name, size in zip(self.names, sizes, strict=True))
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows * self.layout.row_bytes
+
+    def list_files(self, number: int) -> tuple[str, str]:
+        """The files of the values and of the offsets of a list column."""
+        return f"{LISTS}/values_{number}.memmap", f"{LISTS}/offsets_{number}.memmap"
+
+
+def manifest(shape: Shape, pieces: Iterable[Piece], counts: Iterable[int], about: dict[str, Any]) -> dict[str, Any]:
+    """The manifest of a complete store; `counts` are the numbers of values of its list columns."""
+    matrices = [
+        {
+            "file": file,
+            "dtype": matrix.dtype.name,
+            "shape": [shape.rows, matrix.width],
+            "columns": list(matrix.columns),
+            "widths": list(matrix.widths) or [1] * len(matrix.columns),
+        }
+        for (file, _), matrix in zip(shape.files, shape.layout.matrices, strict=True)
+    ]
+    lists = [
+        {
+            "column": column,
+            "values": shape.list_files(number)[0],
+            "offsets": shape.list_files(number)[1],
+            "dtype": dtype.name,
+            "count": count,
+        }
+        for number, (column, dtype, count) in enumerate(zip(shape.layout.ragged, shape.lists, counts, strict=True))
+    ]
+    content = {
+        "format": FORMAT,
+        **about,
+        "rows": shape.rows,
+        "matrices": matrices,
+        "lists": lists,
+        "pieces": [[piece.start, piece.rows, f"{piece.checksum:016x}"] for piece in pieces],
+    }
+    return {**content, "sha256": _sum(content)}
+
+
+def checked(text: str | bytes, shape: Shape) -> tuple[list[Piece], list[int]]:
+    """The pieces and value counts of a manifest, if it is whole and describes this shape."""
+    try:
+        content = json.loads(text)
+        given = content.pop("sha256")
+        pieces = [Piece(int(start), int(rows), int(total, 16)) for start, rows, total in content["pieces"]]
+        counts = [int(entry["count"]) for entry in content["lists"]]
+        about = {
+            name: content[name] for name in content if name not in ("format", "rows", "matrices", "lists", "pieces")
+        }
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DamagedStoreError("a manifest that is no manifest; wanted the JSON that was written") from error
+    if given != _sum(content) or manifest(shape, pieces, counts, about)["sha256"] != given:
+        raise DamagedStoreError("a manifest that has changed, or is another table's; wanted the one that was written")
+    return pieces, counts
+
+
+def tensordict_meta(entries: dict[str, tuple[np.dtype[Any], list[int]]], batch: list[int]) -> dict[str, Any]:
+    """What `TensorDict.load_memmap` reads: for each name a dtype and a shape, and the shape they share."""
+    return {
+        **{
+            name: {"device": "cpu", "shape": shape, "dtype": f"torch.{dtype.name}", "is_nested": False}
+            for name, (dtype, shape) in entries.items()
+        },
+        "shape": batch,
+        "device": "cpu",
+        "_type": "<class 'tensordict._td.TensorDict'>",
+        "_format_version": 1,
+        "_class": "tensordict:TensorDict",
+    }
+
+
+def _sum(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

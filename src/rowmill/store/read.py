@@ -1,0 +1,69 @@
+"""From a map to batches: rows that stand in a store, ready to be dealt to blocks, and the sum that proves them.
+
+Same type as `feed.pack.Columns`, so the feed cannot tell a stored row from a decoded one. Called in reading threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from rowmill.feed.block import Array, Block, Layout
+from rowmill.feed.pack import locate
+from rowmill.store.kernels import copy_rows, digest, gather_rows
+
+
+class Mapped:
+    """Rows that stand one after another in a store."""
+
+    def __init__(
+        self, layout: Layout, rows: int, addresses: Sequence[int], maps: Any, loose: pl.DataFrame | None = None
+    ) -> None:
+        self.layout, self.rows, self.loose = layout, rows, loose
+        self._addresses = addresses
+        self._maps = maps  # what keeps the memory alive
+
+    def deal(self, start: int, places: NDArray[np.uint32], blocks: Sequence[Block]) -> None:
+        """Write rows `start` and on, as many as there are places, to those places in the blocks."""
+        located = locate(places, blocks[0].rows)
+        for number, matrix in enumerate(self.layout.matrices):
+            source = np.uint64(self._addresses[number] + start * matrix.row_bytes)
+            copy_rows(source, matrix.row_bytes, located, _targets(blocks, number))
+
+
+class Gathered:
+    """Rows of a store in any order, by their numbers."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        rows: NDArray[np.int64],
+        addresses: Sequence[int],
+        maps: Any,
+        loose: pl.DataFrame | None = None,
+    ) -> None:
+        self.layout, self.rows, self.loose = layout, len(rows), loose
+        self._numbers, self._addresses, self._maps = rows, addresses, maps
+
+    def deal(self, start: int, places: NDArray[np.uint32], blocks: Sequence[Block]) -> None:
+        """Write rows number `start` and on of those asked for to their places in the blocks."""
+        located, numbers = locate(places, blocks[0].rows), self._numbers[start : start + len(places)]
+        for number, matrix in enumerate(self.layout.matrices):
+            source = np.uint64(self._addresses[number])
+            gather_rows(source, matrix.row_bytes, numbers, located, _targets(blocks, number))
+
+
+def summed(arrays: Iterable[Array]) -> int:
+    """One checksum of some arrays, each whole in memory."""
+    total = 0
+    for array in arrays:
+        total = digest(np.uint64(array.__array_interface__["data"][0]), array.nbytes, np.uint64(total))
+    return int(total)
+
+
+def _targets(blocks: Sequence[Block], number: int) -> NDArray[np.uint64]:
+    return np.array([block.addresses[number] for block in blocks], np.uint64)

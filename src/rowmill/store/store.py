@@ -1,0 +1,297 @@
+"""One stored table: a folder (or memory) in which rows are written once, piece by piece, and then mapped.
+
+While it is being built a store is the folder `<name>.building`, filled by any number of threads and processes; when it
+is complete it is `<name>`, and never changes again. Rows are numbered by their place in the table, so a store does not
+depend on batch size, seed, ranks, threads or memory. Every piece is summed before its rows are delivered for the first
+time in a process. Called by `cache`; `write` and `read` are its two directions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rowmill.errors import DamagedStoreError
+from rowmill.feed.block import Array
+from rowmill.store import files
+from rowmill.store.layout import BUILDING, LISTS, MANIFEST, META, Shape, checked, manifest, tensordict_meta
+from rowmill.store.lists import Complete, Growing, Lists
+from rowmill.store.pieces import Piece, Pieces, lines, parsed
+from rowmill.store.read import Gathered, Mapped, summed
+
+JOURNAL, CLAIMS = "journal", "claims"
+
+
+class Store:
+    """A stored table, open. With `folder=None` it is in memory, seen by this process only."""
+
+    def __init__(self, shape: Shape, folder: Path | None, handle: int | None, *, complete: bool) -> None:
+        self.shape, self.folder, self.complete = shape, folder, complete
+        self.pieces = Pieces()
+        self.summed = False  # all of it, in this process
+        self._lock = threading.RLock()
+        self._verified: set[int] = set()
+        self._bad: set[Piece] = set()
+        self._claims: set[tuple[int, int]] = set()
+        self._handle, self._handles = handle, ExitStack()
+        weakref.finalize(self, self._handles.close)
+        if handle is not None:
+            self._handles.callback(os.close, handle)
+        self._read_to = 0
+        try:
+            self._open_files()
+        except BaseException:
+            self._handles.close()
+            raise
+
+    @classmethod
+    def building(cls, shape: Shape, name: Path | None) -> Store | None:
+        """The store that is being built under this name, made if need be; None if it has just been completed."""
+        if name is None:
+            return cls(shape, None, None, complete=False)
+        folder = name.with_name(name.name + BUILDING)
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = files.hold(folder)
+        if handle is None:
+            return None
+        store = cls(shape, folder, handle, complete=False)
+        return store if files.still_there(folder, handle) else None
+
+    @classmethod
+    def completed(cls, shape: Shape, name: Path) -> Store | None:
+        """The complete store of this name; None if there is none. Raises `DamagedStoreError` if it is not whole."""
+        handle = files.hold(name)
+        return None if handle is None else cls(shape, name, handle, complete=True)
+
+    def _open_files(self) -> None:
+        self._files = [(self._file(name), size) for name, size in self.shape.files]
+        self._lists: Lists
+        if self.complete:
+            assert self.folder is not None
+            try:
+                text = (self.folder / MANIFEST).read_bytes()
+            except OSError as error:
+                raise DamagedStoreError("a store without a manifest") from error
+            found, counts = checked(text, self.shape)
+            self.pieces = Pieces(found)
+            self._check_sizes()
+            self._lists = Complete(self.shape, counts, self._file)
+        else:
+            for handle, size in self._files:
+                files.allocate(handle, size)
+            self._lists = Growing(self.shape, self._file)
+            self._journal = None if self.folder is None else self._file(JOURNAL, os.O_RDWR | os.O_APPEND)
+            self._claims_file = None if self.folder is None else self._file(CLAIMS)
+            self.refresh()
+        if self.complete and self.pieces.missing(0, self.shape.rows):
+            raise DamagedStoreError("a manifest without all rows")
+        self.maps = [files.mapped(handle, size) for handle, size in self._files]
+        if self.folder is not None:
+            with contextlib.suppress(OSError):
+                os.utime(self.folder)  # the oldest is the one that was not opened for the longest time
+
+    def _file(self, name: str, flags: int = os.O_RDWR) -> int:
+        if self.folder is None:
+            handle = os.memfd_create(name, os.MFD_CLOEXEC)
+            fcntl.fcntl(handle, fcntl.F_SETFL, flags & os.O_APPEND)
+        elif self.complete:
+            try:
+                handle = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._handle)
+            except FileNotFoundError as error:
+                raise DamagedStoreError(f"a store without its file {name}") from error
+        else:
+            if "/" in name:
+                (self.folder / LISTS).mkdir(exist_ok=True)
+            handle = files.create(name, self._handle, flags)
+        self._handles.callback(os.close, handle)
+        return handle
+
+    @property
+    def here(self) -> bool:
+        """Whether the folder is still where it was opened."""
+        return self.folder is not None and self._handle is not None and files.still_there(self.folder, self._handle)
+
+    def close(self) -> None:
+        """Let go of the folder. Maps that are in use stay."""
+        self._handles.close()
+
+    @property
+    def full(self) -> bool:
+        """Whether all rows are there."""
+        return self.pieces.rows == self.shape.rows
+
+    def refresh(self) -> None:
+        """Learn of the pieces that other processes have written."""
+        if self.complete or self._journal is None:
+            return
+        with self._lock:
+            text = os.pread(self._journal, max(0, os.fstat(self._journal).st_size - self._read_to), self._read_to)
+            known = {piece.start: piece for piece in self.pieces}
+            for piece in parsed(text, self.shape.rows, len(self.shape.lists)):
+                if known.get(piece.start) != piece and piece not in self._bad:
+                    self.pieces.add(piece)
+            self._read_to += max(0, text.rfind(b"\n"))  # the last line may be half a line: it is read again
+
+    def missing(self, first: int, rows: int) -> list[tuple[int, int]]:
+        with self._lock:
+            gaps = self.pieces.missing(first, rows)
+            if gaps and not self.complete:
+                self.refresh()
+                gaps = self.pieces.missing(first, rows)
+            return gaps
+
+    def columns(self, first: int, rows: int) -> Mapped | None:
+        """These rows, ready to be dealt; None if any is missing. Raises `DamagedStoreError` if any has changed."""
+        self._check_sizes()
+        if self.missing(first, rows) or not self.verify(first, rows):
+            return None
+        addresses = [
+            _address(held) + first * matrix.row_bytes
+            for held, matrix in zip(self.maps, self.shape.layout.matrices, strict=True)
+        ]
+        with self._lock:
+            pieces = self.pieces.over(first, rows)
+        return Mapped(self.shape.layout, rows, addresses, self.maps, self._lists.frame(pieces, first, rows))
+
+    def gathered(self, rows: NDArray[np.int64]) -> Gathered:
+        """Rows by number, in any order. The store must be complete, and verified."""
+        self._check_sizes()
+        addresses = [_address(held) for held in self.maps]
+        return Gathered(self.shape.layout, rows, addresses, self.maps, self._lists.gather(rows))
+
+    def verify(self, first: int, rows: int) -> bool:
+        """Sum what has not been summed yet. False if a piece of an unfinished store was bad, and is now missing."""
+        with self._lock:
+            doubtful = [piece for piece in self.pieces.over(first, rows) if piece.start not in self._verified]
+        for piece in doubtful:
+            if self._sum(piece) == piece.checksum:
+                self._verified.add(piece.start)
+                continue
+            if self.complete:
+                raise DamagedStoreError(f"rows {piece.start} to {piece.stop} are not those that were written")
+            with self._lock:
+                self.pieces.discard(piece)
+                self._bad.add(piece)
+            return False
+        return True
+
+    def _sum(self, piece: Piece) -> int | None:
+        arrays: list[Array] = []
+        for held, matrix in zip(self.maps, self.shape.layout.matrices, strict=True):
+            arrays.append(held[piece.start * matrix.row_bytes : piece.stop * matrix.row_bytes])
+        lists = self._lists.arrays(piece)
+        return None if lists is None else summed([*arrays, *lists])
+
+    def _check_sizes(self) -> None:
+        """A map of a file that was cut short kills the process when it is read."""
+        for handle, size in self._files:
+            if os.fstat(handle).st_size < size:
+                raise DamagedStoreError(f"a file of {os.fstat(handle).st_size} bytes; wanted {size}")
+
+    @contextmanager
+    def claim(self, first: int, rows: int) -> Iterator[list[tuple[int, int]]]:
+        """The runs of these rows that are missing and that nobody else is writing; ours for the time of the block."""
+        with ExitStack() as held:
+            own = [gap for gap in self.missing(first, rows) if held.enter_context(self._claimed(*gap))]
+            yield [gap for start, count in own for gap in self.missing(start, count)]
+
+    @contextmanager
+    def _claimed(self, first: int, rows: int) -> Iterator[bool]:
+        with self._lock:
+            free = not any(a < first + rows and first < a + n for a, n in self._claims)
+            if free:
+                self._claims.add((first, rows))
+        if not free:
+            yield False
+            return
+        try:
+            if self._claims_file is None:
+                yield True
+            else:
+                with files.claimed(self._claims_file, first, rows) as got:
+                    yield got
+        finally:
+            with self._lock:
+                self._claims.discard((first, rows))
+
+    def write(self, start: int, matrices: Sequence[Array], lists: Sequence[tuple[Array, Array]]) -> Piece:
+        """Write rows to their place; they are there once the piece is recorded. Rows are claimed by the caller."""
+        rows = len(matrices[0]) if matrices else len(lists[0][1])
+        for (handle, _), array, matrix in zip(self._files, matrices, self.shape.layout.matrices, strict=True):
+            files.write_at(handle, array, start * matrix.row_bytes)
+        assert isinstance(self._lists, Growing)
+        places = self._lists.write(start, lists)
+        checksum = summed([*matrices, *(array for values, lengths in lists for array in (lengths, values))])
+        return Piece(start, rows, checksum, places)
+
+    def record(self, pieces: Sequence[Piece]) -> None:
+        """Make written pieces part of the store."""
+        if not pieces:
+            return
+        if self._journal is not None:
+            files.append(self._journal, lines(pieces))
+        with self._lock:
+            for piece in pieces:
+                self._bad.discard(piece)
+                self._verified.add(piece.start)
+                self.pieces.add(piece)
+
+    def finish(self, about: dict[str, Any]) -> None:
+        """Complete a store whose rows are all there: put lists in order, write to disk, give the folder its name."""
+        with self._claimed(files.FINISH, 1) as own:
+            if not own or self.complete or not self.full:
+                return
+            if self.folder is None:
+                self._lists = self._ordered_lists()
+                self.complete = True
+                return
+            if not self.here:
+                return  # another process was faster
+            self._publish(self.folder, about)
+
+    def _ordered_lists(self) -> Complete:
+        assert isinstance(self._lists, Growing)
+        made: dict[str, int] = {}
+        counts = self._lists.put_in_order(self.pieces, made, self._file)
+        return Complete(self.shape, counts, made.__getitem__)
+
+    def _publish(self, folder: Path, about: dict[str, Any]) -> None:
+        rows = self.shape.rows
+        lists = self._ordered_lists()
+        for handle, _ in self._files:
+            files.sync(handle)
+        shapes = {
+            name: (matrix.dtype, [rows, matrix.width])
+            for name, matrix in zip(self.shape.names, self.shape.layout.matrices, strict=True)
+        }
+        files.write_whole(folder / META, _json(tensordict_meta(shapes, [rows])))
+        if self.shape.lists:
+            lists.sync()
+            files.write_whole(folder / LISTS / META, _json(tensordict_meta(lists.shapes(), [])))
+            files.sync_folder(folder / LISTS)
+        content = manifest(self.shape, self.pieces, lists.counts, about)
+        files.write_whole(folder / MANIFEST, _json(content))
+        files.sync_folder(folder)
+        target = folder.with_name(folder.name.removesuffix(BUILDING))
+        files.publish(folder, target)
+        for left in (target / LISTS).glob("*.part"):
+            left.unlink()
+
+
+def _address(held: NDArray[np.uint8]) -> int:
+    return int(held.__array_interface__["data"][0])
+
+
+def _json(content: dict[str, Any]) -> bytes:
+    return json.dumps(content).encode()

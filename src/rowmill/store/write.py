@@ -1,0 +1,94 @@
+"""Write-through: decoded rows go to their store and to their batches in one pass.
+
+Comes in: a decoded fragment and the store that lacks some of its rows. Goes out: nothing; blocks are filled, and pieces
+written. Same type as `feed.pack.Columns`. A piece of about 1 MB is packed once into memory that stays in the cache;
+from there it is summed, written, and dealt to the batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from rowmill.feed.block import Array, Block
+from rowmill.feed.pack import Dealer
+from rowmill.feed.ragged import values_and_offsets
+from rowmill.store.pieces import Piece
+from rowmill.store.read import Mapped
+from rowmill.store.store import Store
+
+
+class WriteThrough:
+    """Decoded rows `first` and on of the table, which are written to the store where it lacks them."""
+
+    def __init__(self, store: Store, first: int, columns: Dealer, failed: Callable[[OSError], None]) -> None:
+        self.rows, self.loose = columns.rows, columns.loose
+        self._store, self._first, self._columns, self._failed = store, first, columns, failed
+
+    def deal(self, start: int, places: NDArray[np.uint32], blocks: Sequence[Block]) -> None:
+        """Write rows `start` and on to their places in the blocks, and to the store."""
+        done, left = start, start + len(places)
+        try:
+            with self._store.claim(self._first + start, len(places)) as gaps:
+                pieces, memory = list[Piece](), self._memory()
+                for gap, count in gaps:
+                    for first, rows in self._cut(gap - self._first, count):
+                        self._columns.deal(done, places[done - start : first - start], blocks)
+                        done = first
+                        packed = self._pack(first, rows, memory)
+                        self._dealt(packed, places[first - start : first - start + rows], blocks)
+                        done = first + rows
+                        pieces.append(self._write(first, packed, rows))
+                self._store.record(pieces)
+        except OSError as error:
+            self._failed(error)
+        self._columns.deal(done, places[done - start : left - start], blocks)
+
+    def keep(self) -> None:
+        """Write all rows to the store, and to nowhere else."""
+        with self._store.claim(self._first, self.rows) as gaps:
+            memory = self._memory()
+            cuts = [cut for gap, count in gaps for cut in self._cut(gap - self._first, count)]
+            self._store.record([self._write(first, self._pack(first, rows, memory), rows) for first, rows in cuts])
+
+    def _cut(self, first: int, rows: int) -> Iterator[tuple[int, int]]:
+        """These rows, numbered within the fragment, in runs that end where pieces end."""
+        each, stop = self._store.shape.piece_rows, first + rows
+        while first < stop:
+            end = min(stop, ((self._first + first) // each + 1) * each - self._first)
+            yield first, end - first
+            first = end
+
+    def _memory(self) -> NDArray[np.uint8]:
+        """Room for one piece, used for one after another: new memory for each would cost as much as packing it."""
+        shape = self._store.shape
+        return np.empty(Block.nbytes(shape.layout, shape.piece_rows), np.uint8)
+
+    def _pack(self, first: int, rows: int, memory: NDArray[np.uint8]) -> Block:
+        block = Block(self._store.shape.layout, rows, memory)
+        self._columns.deal(first, np.arange(rows, dtype=np.uint32), [block])
+        return block
+
+    def _dealt(self, packed: Block, places: NDArray[np.uint32], blocks: Sequence[Block]) -> None:
+        Mapped(self._store.shape.layout, packed.rows, packed.addresses, packed).deal(0, places, blocks)
+
+    def _write(self, first: int, packed: Block, rows: int) -> Piece:
+        return self._store.write(self._first + first, packed.matrices, self._lists(first, rows))
+
+    def _lists(self, first: int, rows: int) -> list[tuple[Array, Array]]:
+        """Values and lengths of the list columns of these rows."""
+        if self.loose is None:
+            return []
+        found = []
+        for name in self._store.shape.layout.ragged:
+            values, offsets = values_and_offsets(_sliced(self.loose, name, first, rows))
+            own = np.ascontiguousarray(values[offsets[0] : offsets[-1]])
+            found.append((own, np.diff(offsets).astype(np.int64)))
+        return found
+
+
+def _sliced(frame: pl.DataFrame, name: str, first: int, rows: int) -> pl.Series:
+    return frame.get_column(name).slice(first, rows)
