@@ -159,16 +159,25 @@ class Stream:
         self._next = Position(start.epoch + 1)
         self.position = Position(start.epoch, start.batch)
         self.stats = Stats(threads=self.threads, row_bytes=self.read_bytes)
-        feed = Feed(
-            list(plan.chunks(start.epoch, start.batch))[share::shares],
-            partial(self._read, start.epoch, self.seed),
+        chunks = list(plan.chunks(start.epoch, start.batch))[share::shares]
+        return self._feed(plan, chunks, start.epoch, self.stats).batches(start.batch)
+
+    def batches_at(self, epoch: int, batch: int) -> Iterator[Batch]:
+        """Batch number `batch` of an epoch and those after it in its chunk, which alone is read. Moves nothing."""
+        plan = self.plan(epoch)
+        chunk = next(plan.chunks(epoch, batch))
+        return self._feed(plan, [chunk], epoch, Stats(threads=self.threads)).batches(batch)
+
+    def _feed(self, plan: Plan, chunks: Sequence[Chunk], epoch: int, stats: Stats) -> Feed:
+        return Feed(
+            chunks,
+            partial(self._read, epoch, self.seed),
             self._blocks(plan),
             threads=self.threads,
             window_rows=int(self._budget.window / self._row_bytes),
-            describe=partial(self._describe, start.epoch, self.seed),
-            stats=self.stats,
+            describe=partial(self._describe, epoch, self.seed),
+            stats=stats,
         )
-        return feed.batches(start.batch)
 
     def counted(self, batches: Iterator[T]) -> Iterator[T]:
         """The same batches, or what was made of them; the position says how many of them have been handed out."""
@@ -188,6 +197,11 @@ class Stream:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, stats=Stats())
+
+    @property
+    def steps_left(self) -> int:
+        """Batches of the next iteration: all of an epoch, or the rest of one."""
+        return self.plan(self._next.epoch).steps - self._next.batch
 
     @property
     def epoch(self) -> int:
