@@ -199,9 +199,9 @@ class Stream:
         self.__dict__.update(state, stats=Stats())
 
     @property
-    def steps_left(self) -> int:
-        """Batches of the next iteration: all of an epoch, or the rest of one."""
-        return self.plan(self._next.epoch).steps - self._next.batch
+    def next_position(self) -> Position:
+        """Where the next iteration begins."""
+        return Position(self._next.epoch, self._next.batch)
 
     @property
     def epoch(self) -> int:

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from rowmill.feed.block import ALIGNMENT, Array
 
-KEEP = 8  # allocations worth remembering: a few batches of two or three matrices
+KEEP = 4  # allocations worth remembering; beyond them the user is collecting batches
 
 
 class Turner:
-    """Lends the memory that matrices are turned into; it returns by itself when the last view of it is gone."""
+    """Turns matrices of one kind, and lends the memory for it, which returns when the last view of it is gone."""
 
     def __init__(self) -> None:
         self._memory: list[NDArray[np.uint8]] = []
@@ -39,6 +39,7 @@ class Turner:
             if memory.nbytes >= nbytes + ALIGNMENT and sys.getrefcount(memory) == 3:  # list, loop variable, call
                 return _aligned(memory, nbytes)
         memory = np.empty(nbytes + ALIGNMENT, np.uint8)
+        self._memory = [kept for kept in self._memory if kept.nbytes >= memory.nbytes]  # batches have grown
         if len(self._memory) < KEEP:
             self._memory.append(memory)
         return _aligned(memory, nbytes)

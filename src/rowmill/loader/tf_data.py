@@ -1,0 +1,27 @@
+"""A loader as a `tf.data.Dataset`: for `strategy.experimental_distribute_dataset`, and for people who live there.
+
+Comes in: a loader of `rowmill.loader.tensorflow`. Goes out: a dataset of its batches with an exact `element_spec`. Each
+iteration of the dataset is one epoch of the loader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+
+def as_dataset(batches: Callable[[], Iterator[Any]], sample: Any, length: int, *, rows: int | None) -> Any:
+    """A dataset of batches like `sample`, `length` of them in an epoch; `rows` in each if that is always so."""
+    spec = tf.nest.map_structure(lambda leaf: _spec(leaf, rows), sample)
+    made = tf.data.Dataset.from_generator(batches, output_signature=spec)
+    return made.apply(tf.data.experimental.assert_cardinality(length)).prefetch(2)
+
+
+def _spec(leaf: Any, rows: int | None) -> Any:
+    if isinstance(leaf, tf.RaggedTensor):
+        return tf.RaggedTensorSpec([rows, None], leaf.dtype, ragged_rank=1, row_splits_dtype=leaf.row_splits.dtype)
+    if isinstance(leaf, tf.sparse.SparseTensor):
+        return tf.SparseTensorSpec([rows, leaf.shape[1]], leaf.dtype)
+    return tf.TensorSpec([None if leaf.shape.rank == 1 else rows, *leaf.shape[1:]], leaf.dtype)
