@@ -29,7 +29,7 @@ class Numeric:
 
 @dataclass(frozen=True)
 class Bucketized:
-    """The bucket in which a number falls."""
+    """The bucket in which a number falls; each of several numbers has buckets of its own."""
 
     source: Numeric
     boundaries: tuple[float, ...]
@@ -40,7 +40,7 @@ class Bucketized:
 
     @property
     def buckets(self) -> int:
-        return len(self.boundaries) + 1
+        return (len(self.boundaries) + 1) * self.source.size
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,9 @@ class OfBackend(MadeStream):
             return JaxTensors(matrices, upright=upright)
         return NumpyTensors(matrices, upright=upright)
 
+    def _asked_in_main(self) -> bool:
+        return bool(keras.backend.backend() != "tensorflow")
+
     def _narrow(self) -> bool:
         if keras.backend.backend() != "jax":
             return False

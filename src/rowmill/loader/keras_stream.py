@@ -107,6 +107,8 @@ class KerasStream(Streamed):
         super().stop()
         with self._turn:
             self._drop_pass()
+            self._inside = False
+            self._length_read.clear()
             if self._near is not None:
                 cast("Any", self._near[1]).close()
                 self._near = None
@@ -114,12 +116,16 @@ class KerasStream(Streamed):
     def _in_pass(self) -> bool:
         """Whether this batch is asked for by Keras in the course of an epoch; begins a pass if so."""
         main = _in_main()
-        if main and not self._inside:
+        if main and not (self._inside and self._asked_in_main()):
             return False
         if main in self._length_read:
             self._length_read.remove(main)
             self._begin(main)
         return self._pass is not None and self._pass_in_main is main
+
+    def _asked_in_main(self) -> bool:
+        """Whether Keras asks in the thread that called `fit`: not on TensorFlow, where that is the user or a look."""
+        return True
 
     def _begin(self, main: bool) -> None:
         if self._pass is not None and self._pass.is_probe:

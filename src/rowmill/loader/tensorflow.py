@@ -41,6 +41,9 @@ class OfTensorFlow(MadeStream):
         self._cheap = FromGenerator(matrices, upright=upright)
         return TfTensors(matrices, upright=upright, device=device)
 
+    def _asked_in_main(self) -> bool:
+        return bool(tf.keras.backend.backend() != "tensorflow")
+
     def __len__(self) -> int:
         if not _IS_LEGACY:
             return super().__len__()

@@ -24,4 +24,4 @@ def _spec(leaf: Any, rows: int | None) -> Any:
         return tf.RaggedTensorSpec([rows, None], leaf.dtype, ragged_rank=1, row_splits_dtype=leaf.row_splits.dtype)
     if isinstance(leaf, tf.sparse.SparseTensor):
         return tf.SparseTensorSpec([rows, leaf.shape[1]], leaf.dtype)
-    return tf.TensorSpec([None if leaf.shape.rank == 1 else rows, *leaf.shape[1:]], leaf.dtype)
+    return tf.TensorSpec([rows, *leaf.shape[1:]], leaf.dtype)
