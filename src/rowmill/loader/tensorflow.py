@@ -22,7 +22,7 @@ from rowmill.loader.keras_validater import validated
 from rowmill.loader.lists import Form
 from rowmill.loader.tensors import Tensors
 from rowmill.loader.tensors_tf import FromGenerator, TfTensors
-from rowmill.loader.tf_data import as_dataset
+from rowmill.loader.tf_data import as_dataset, of_matrices
 from rowmill.loader.tf_memory import limit_memory
 
 __all__ = ["KerasSequenceLoader", "KerasSequenceValidater", "Loader"]
@@ -53,13 +53,19 @@ class OfTensorFlow(MadeStream):
 
     def to_tf_dataset(self) -> Any:
         """A `tf.data.Dataset` of the batches; each iteration of it is one epoch of this loader."""
+        layout = self._form.selection.layout
+        if self._stream.last == "short" and not self._maps and not layout.loose:
+            upright = isinstance(self, SequenceLoader)
+            return of_matrices(
+                lambda: self._stream.counted(self._stream.batches()), self._form, self._left(), upright=upright
+            )
         sample = self.peek()
         parts = 1 if len(sample) == 2 and sample[1] is None else len(sample)  # tf.data has no None
 
         def batches() -> Iterator[Any]:
             return (batch[:parts] for batch in self._stream.counted(self._cheaply()))
 
-        constant = self._stream.last != "short" and not self._maps and not self._form.selection.layout.ragged
+        constant = self._stream.last != "short" and not self._maps and not layout.ragged
         rows = self._stream.batch_size if constant else None
         return as_dataset(batches, sample[:parts], self._left(), rows=rows)
 
