@@ -21,6 +21,7 @@ import batches
 import columns
 import files
 import first
+import keras_feed
 import plot
 import race
 import rows
@@ -32,7 +33,7 @@ from publish import publish
 from summary import figures, varied
 from titles import TITLES
 
-QUESTIONS = {module.__name__: module.ask for module in (race, rows, files, columns, batches, first, store)}
+QUESTIONS = {module.__name__: module.ask for module in (race, rows, files, columns, batches, first, store, keras_feed)}
 
 
 def main() -> None:

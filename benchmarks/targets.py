@@ -64,6 +64,7 @@ def targets(folder: Path = RESULTS) -> Iterator[Target]:
     wait = first["new iterator"].seconds / first["one row group"].seconds if first else None
     yield Target("first batch, in times of decoding a row group", wait, 2, at_most=True)
     yield from _store(figures(newest("store", folder)))
+    yield from _keras(folder)
 
 
 def _store(found: dict[str, Figure]) -> Iterator[Target]:
@@ -85,6 +86,21 @@ def _store(found: dict[str, Figure]) -> Iterator[Target]:
     yield Target("store: rows/s of datasets with_format('torch')", ratio("later", "datasets"), 50)
     yield Target("store: rows/s of np.memmap, row by row", ratio("later", "memmap-rows"), 50)
     yield Target("store: wrapping a dataset, in passes over it", ratio("wrap", "pass", cost), 1.1, at_most=True)
+
+
+def _keras(folder: Path) -> Iterator[Target]:
+    """Rows/s of iteration and of `fit` against those of others; a ratio of epoch times is the inverse."""
+    found = figures(newest("keras_feed", folder))
+
+    def ratio(one: str, other: str) -> float | None:
+        return found[one].rows_per_second / found[other].rows_per_second if {one, other} <= found.keys() else None
+
+    yield Target("TensorFlow: rows/s of the torch loader", ratio("tensorflow", "torch"), 0.9)
+    yield Target("TensorFlow: rows/s of tf.data from TFRecord", ratio("tensorflow, small", "tfrecord"), 20)
+    yield Target("fit: epoch time of TFRecord's", ratio("fit tfrecord", "fit rowmill"), 0.35, at_most=True)
+    yield Target("fit: epoch time of arrays in RAM (PyDataset)", ratio("fit pydataset", "fit rowmill"), 1, at_most=True)
+    yield Target("fit: epoch time of arrays in RAM (tf.data)", ratio("fit slices", "fit rowmill"), 1, at_most=True)
+    yield Target("fit: rows/s of a generator of rows", ratio("fit rowmill", "fit generator"), 9)
 
 
 def _flat(question: str, what: str, folder: Path) -> Iterator[Target]:

@@ -89,15 +89,23 @@ class Selector:
                 known = self.schema.column_names
                 raise ColumnError(f"no column {name!r} among the {len(known)} of this dataset{closest(name, known)}")
 
-    def matrix(self, name: str, columns: Sequence[str], dtype: Any, *, integers: bool = False) -> None:
-        """A matrix of these columns in one dtype. Lists are not put in it, but delivered beside it."""
+    def matrix(
+        self, name: str, columns: Sequence[str], dtype: Any, *, integers: bool = False, wide: bool = False
+    ) -> None:
+        """A matrix of these columns in one dtype. Lists are not put in it, but delivered beside it.
+
+        With `wide`, lists of fixed length are values side by side in a matrix of their own.
+        """
         self.check(columns)
         target = np.dtype(dtype)
-        fixed = []
+        fixed, widths = [], {}
         for column in columns:
             spec = self.schema[column]
             self._check_numeric(spec, integers)
-            if spec.is_list:
+            if wide and spec.width is not None:
+                self._add(spec, target, column)
+                widths[column] = spec.width
+            elif spec.is_list:
                 self._add_list(spec, target)
             else:
                 alias = column if column not in self._expressions else f"{name}.{column}"
@@ -105,14 +113,21 @@ class Selector:
                 fixed.append(alias)
         if fixed:
             self._matrices.append(Matrix(name, target, tuple(fixed)))
+        if widths:
+            self._matrices.append(Matrix(f"{name} wide", target, tuple(widths), tuple(widths.values())))
 
-    def native(self, columns: Sequence[str]) -> None:
-        """These columns, each in its own dtype; those of one dtype share a matrix. Strings are delivered as objects."""
+    def native(self, columns: Sequence[str], *, narrow: bool = False) -> None:
+        """These columns, each in its own dtype; those of one dtype share a matrix. Strings are delivered as objects.
+
+        With `narrow`, numbers of 8 bytes are delivered in 4; an integer that does not fit is an error.
+        """
         self.check(columns)
         groups: dict[tuple[np.dtype[Any], bool], list[tuple[str, int]]] = {}
         for column in columns:
             spec = self.schema[column]
             target = packed_dtype(spec.dtype)
+            if narrow and target is not None and target.itemsize == 8:
+                target = np.dtype(f"{target.kind}4")
             if spec.dtype in _OBJECTS and not spec.is_list:
                 self._objects.append(column)
                 self._null_policy(spec, pl.col(column))

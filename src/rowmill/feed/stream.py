@@ -26,13 +26,14 @@ from rowmill.feed.layout import Selection
 from rowmill.feed.memory import Budget
 from rowmill.feed.pack import Columns, Dealer
 from rowmill.feed.plan import Chunk, Last, Plan, Span, Strip
+from rowmill.feed.request import request
 from rowmill.feed.sample import Draw, Weights
 from rowmill.feed.state import Position
 from rowmill.feed.stats import Stats
 from rowmill.feed.stored import Cache, Kept, Request
 from rowmill.schema import Schema
 from rowmill.sizes import cores, parse_memory
-from rowmill.sources.source import Fragment, Source, fit_fragments
+from rowmill.sources.source import Source, fit_fragments
 
 T = TypeVar("T")
 Shuffle = bool | Literal["full"]
@@ -173,30 +174,37 @@ class Stream:
         self._next = Position(start.epoch + 1)
         self.position = Position(start.epoch, start.batch)
         self.stats = Stats(threads=self.threads, row_bytes=self.read_bytes)
-        feed = Feed(
-            list(plan.chunks(start.epoch, start.batch))[share::shares],
-            self._reader(start.epoch),
+        chunks = list(plan.chunks(start.epoch, start.batch))[share::shares]
+        batches = self._feed(plan, chunks, start.epoch, self.stats).batches(start.batch)
+        return batches if self.kept is None else self.kept.watched(batches)
+
+    def batches_at(self, epoch: int, batch: int) -> Iterator[Batch]:
+        """Batch number `batch` of an epoch and those after it in its chunk, which alone is read. Moves nothing."""
+        plan = self.plan(epoch)
+        chunk = next(plan.chunks(epoch, batch))
+        return self._feed(plan, [chunk], epoch, Stats(threads=self.threads)).batches(batch)
+
+    def _feed(self, plan: Plan, chunks: Sequence[Chunk], epoch: int, stats: Stats) -> Feed:
+        return Feed(
+            chunks,
+            self._reader(epoch),
             self._blocks(plan),
             threads=self.threads,
             window_rows=int(self._budget.window / self._row_bytes),
-            describe=partial(self._describe, start.epoch, self.seed),
-            stats=self.stats,
+            describe=partial(self._describe, epoch, self.seed),
+            stats=stats,
         )
-        batches = feed.batches(start.batch)
-        return batches if self.kept is None else self.kept.watched(batches)
 
     def batch(self, index: int) -> Batch:
         """Batch `index` of the next epoch, without those before it."""
         steps = len(self)
         if not -steps <= index < steps:
             raise IndexError(f"batch {index} of an epoch of {steps} batches")
-        with self.unmoved():
-            self._next = Position(self._next.epoch, index % steps)
-            batches = self.batches()
-            try:
-                return next(batches)
-            finally:
-                cast("Any", batches).close()
+        batches = self.batches_at(self._next.epoch, index % steps)
+        try:
+            return next(batches)
+        finally:
+            cast("Any", batches).close()
 
     def take(self, rows: NDArray[np.int64]) -> Batch:
         """Rows of the table by their numbers, in this order, from a store that has all of them."""
@@ -235,32 +243,9 @@ class Stream:
         return gather
 
     def _request(self) -> Request:
-        """This table, for a cache: everything that decides the bytes of a packed row, and where it comes from."""
-        layout, lists = self.selection.layout, ()
-        problem = f"column {layout.objects[0]!r}, which holds strings" if layout.objects else ""
-        if self.draw is not None:
-            problem = f"{self.draw.name}, which draws other rows in every epoch"
-        if layout.ragged and not problem:
-            empty = self.selection.prepare(
-                self.source.read(Fragment(0, 0, 0), self.selection.columns), "an empty table"
-            )
-            inner = (cast("pl.List", empty.schema[name]).inner for name in layout.ragged)
-            lists = tuple(pl.Series([], dtype=cast("Any", dtype)).to_numpy().dtype for dtype in inner)
-        where, state = self.source.stamp()
-        made = [expression.meta.serialize() for expression in self.selection.expressions]
-        form = repr((self.selection.columns, layout, made, pl.__version__))
-        rows = sum(fragment.rows for fragment in self.fragments)
-        return Request(
-            key=_letters(where, state, form, self._data()),
-            place=_letters(where, form),
-            source=self.source.describe(self.fragments[0]) if self.fragments else "",
-            layout=layout,
-            lists=lists,
-            rows=rows,
-            nbytes=int(rows * self._row_bytes),
-            memory=self.memory,
-            problem=problem,
-        )
+        """This table, for a cache."""
+        drawn = None if self.draw is None else self.draw.name
+        return request(self.source, self.fragments, self.selection, self._data(), drawn, self._row_bytes, self.memory)
 
     def counted(self, batches: Iterator[T]) -> Iterator[T]:
         """The same batches, or what was made of them; the position says how many of them have been handed out."""
@@ -282,6 +267,11 @@ class Stream:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, stats=Stats())
+
+    @property
+    def next_position(self) -> Position:
+        """Where the next iteration begins."""
+        return Position(self._next.epoch, self._next.batch)
 
     @property
     def epoch(self) -> int:
@@ -369,10 +359,6 @@ def _is_full(shuffle: Any, cache: Cache | None) -> bool:
             "shuffle='full' draws from all rows at once, and there is no cache; pass cache='auto' or a folder"
         )
     return bool(shuffle == "full")
-
-
-def _letters(*values: object) -> str:
-    return hashlib.sha256(repr(values).encode()).hexdigest()
 
 
 def _counted(batches: Iterator[T], position: Position) -> Iterator[T]:

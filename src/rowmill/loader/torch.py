@@ -21,14 +21,13 @@ from rowmill.feed.layout import Nulls, Selector
 from rowmill.feed.plan import Last
 from rowmill.feed.sample import Weights
 from rowmill.feed.stream import Shuffle, Stream, Table
+from rowmill.loader.streamed import MASK
 from rowmill.loader.torch_lists import Lists
 from rowmill.loader.torch_stream import TorchStream, ranks
 from rowmill.schema import Schema, Tags
 from rowmill.store.cache import open_cache
 
 __all__ = ["MASK", "DLDataLoader", "Loader", "TorchAsyncItr"]
-
-MASK = "__mask"  # with last="pad": which rows of a batch are real
 
 
 class TorchAsyncItr(TorchStream):

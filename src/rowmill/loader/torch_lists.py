@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from rowmill.errors import ArgumentError, ColumnError
+from rowmill.errors import ArgumentError
+from rowmill.loader.lists import checked_limits
 from rowmill.schema import Schema
 
 
@@ -17,13 +18,7 @@ class Lists:
         self, schema: Schema, names: Sequence[str] | None, limits: Mapping[str, int] | None, dense: bool
     ) -> None:
         self.dense = dense
-        self.limits = {}
-        for name in names or ():
-            if not schema[name].is_list:
-                raise ColumnError(f"sparse_names holds {name!r}, which is {schema[name].dtype}; wanted a list column")
-            if name not in (limits or {}):
-                raise ArgumentError(f"no limit for list column {name!r}; add it to sparse_max={{{name!r}: ...}}")
-            self.limits[name] = (limits or {})[name]
+        self.limits = checked_limits(schema, names, limits)
 
     def convert(self, name: str, values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor | None:
         """A tensor `[N, limit]`, or None if this column stays as values and offsets."""

@@ -1,0 +1,180 @@
+"""The two forms of a batch for Keras, TensorFlow and JAX, whatever the framework: which columns, in which shapes.
+
+`SequenceBatches` is what `KerasSequenceLoader`'s users know, `DictBatches` the modern form. Comes in: a schema, names
+and settings. Goes out: a `Selection` for the stream, and a function from `Batch` to tensors. Called by the loaders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rowmill.errors import ColumnError
+from rowmill.feed.block import Batch, Layout
+from rowmill.feed.layout import Nulls, Selector
+from rowmill.loader import feature_columns as fc
+from rowmill.loader.lists import Lists
+from rowmill.loader.streamed import MASK
+from rowmill.loader.tensors import Tensors
+from rowmill.schema import Schema, Tags
+
+_STRINGS = ("string", "binary", "categorical", "enum")
+
+
+class SequenceBatches:
+    """`(features, labels)`: a dict of tensors `[N, 1]`, ids as integers, numbers and labels as float32.
+
+    Lists of fixed length are `[N, width]`, other lists and strings as the framework has them. One label is `[N, 1]`,
+    several are a tuple of these, none is None. Padded batches bring weights: 0 for a row that stands for nothing.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        columns: fc.Inputs,
+        labels: Sequence[str],
+        *,
+        nulls: Nulls,
+        index_dtype: Any,
+        padded: bool,
+    ) -> None:
+        self.cat_names, self.cont_names, self.label_names = list(columns.cats), list(columns.conts), list(labels)
+        self._padded = padded
+        selector = Selector(schema, nulls, masks=False)
+        selector.check([*self.cat_names, *self.cont_names, *self.label_names])
+        strings = [name for name in self.cat_names if schema[name].dtype in _STRINGS and not schema[name].is_list]
+        numbers = [name for name in self.cat_names if name not in strings]
+        for name in self.label_names:
+            if schema[name].is_list:
+                raise ColumnError(f"label {name!r} is a list column; wanted one number a row")
+        selector.matrix("cats", numbers, index_dtype, integers=True, wide=True)
+        selector.matrix("conts", self.cont_names, "float32", wide=True)
+        selector.native(strings)
+        selector.matrix("labels", self.label_names, "float32")
+        self.selection = selector.selection()
+        self._label_columns = next((m.columns for m in self.selection.layout.matrices if m.name == "labels"), ())
+        self._shapes = _checked_shapes(schema, columns.shapes)
+
+    def attach(self, make: Tensors, lists: Lists) -> None:
+        """Say how tensors are made."""
+        self._make, self._lists = make, lists
+
+    def tensors(self, batch: Batch, make: Tensors | None = None) -> tuple[Any, ...]:
+        make = make or self._make
+        found = make.columns(batch)
+        labels = tuple(found[name] for name in self._label_columns)
+        features: dict[str, Any] = {}
+        for name in (*self.cat_names, *self.cont_names):
+            if name in batch.ragged:
+                features.update(self._lists.tensors(name, batch.ragged[name], make))
+            elif name in batch.objects:
+                features[name] = make.strings(name, batch.objects[name])
+            else:
+                shape = self._shapes.get(name)
+                features[name] = found[name] if shape is None else make.shaped(found[name], (-1, *shape))
+        targets = labels if len(labels) > 1 else next(iter(labels), None)
+        if self._padded:
+            return features, targets, make.rows(_mask(batch).astype(np.float32))
+        return features, targets
+
+
+class DictBatches:
+    """`(features, target)`: a dict of tensors `[N]`, each column in its own dtype and in the order given.
+
+    List columns come as `name__values` and `name__offsets` (`N + 1` of them), lists of fixed length as `[N, length]`.
+    The target is None, a tensor, or a dict if there are several. Padded batches have a bool feature `__mask`.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        columns: Sequence[str] | None,
+        targets: str | Sequence[str] | None,
+        *,
+        nulls: Nulls,
+        narrow: bool,
+        padded: bool,
+    ) -> None:
+        self.target_names = _names(schema.select_by_tag(Tags.TARGET).column_names if targets is None else targets)
+        wanted = _names(schema.column_names if columns is None else columns)
+        self.feature_names = [name for name in wanted if name not in self.target_names]
+        if not self.feature_names and not self.target_names:
+            raise ColumnError("no columns to deliver; name some with columns=, or leave it out for all of them")
+        self._padded = padded
+        selector = Selector(schema, nulls)
+        selector.native([*self.feature_names, *self.target_names], narrow=narrow)
+        self.selection = selector.selection()
+        self.input_schema: Schema = schema[[*self.feature_names, *self.target_names]]
+        self._order = [*self.feature_names, *_null_masks(self.selection.layout, schema), *self.target_names]
+
+    def attach(self, make: Tensors, lists: Lists) -> None:
+        """Say how tensors are made."""
+        self._make, self._lists = make, lists
+
+    def tensors(self, batch: Batch, make: Tensors | None = None) -> tuple[Any, ...]:
+        make = make or self._make
+        found = make.columns(batch)
+        features: dict[str, Any] = {}
+        for name in self._order:
+            if name in batch.ragged:
+                features.update(self._lists.tensors(name, batch.ragged[name], make))
+            elif name in batch.objects:
+                features[name] = make.strings(name, batch.objects[name])
+            else:
+                features[name] = found[name]
+        targets = {name: features.pop(name) for name in self.target_names}
+        if self._padded:
+            features[MASK] = make.rows(_mask(batch))
+        return features, targets if len(targets) > 1 else next(iter(targets.values()), None)
+
+
+def chosen_inputs(schema: Schema, columns: Any, cats: Sequence[str] | None, conts: Sequence[str] | None) -> fc.Inputs:
+    """What a `KerasSequenceLoader` reads: feature columns, or names, or what the schema's tags say."""
+    if columns is not None:
+        if cats is not None or conts is not None:
+            raise ColumnError("feature_columns and cat_names or cont_names are given; wanted one of the two")
+        return fc.inputs(fc.parse(columns))
+    found = [
+        _names(schema.select_by_tag(tag).column_names if names is None else names)
+        for names, tag in ((cats, Tags.CATEGORICAL), (conts, Tags.CONTINUOUS))
+    ]
+    if not any(found):
+        raise ColumnError(
+            "Neither Categorical or Continuous columns were found by the dataloader. "
+            "Pass feature_columns=, or cat_names= and cont_names=, or tag them in the dataset's schema"
+        )
+    if both := set(found[0]) & set(found[1]):
+        raise ColumnError(f"{min(both)!r} is in cat_names and in cont_names; wanted one of the two")
+    return fc.Inputs(tuple(found[0]), tuple(found[1]), {})
+
+
+def names_of(names: str | Sequence[str] | None, schema: Schema) -> list[str]:
+    """The labels: those named, or those tagged."""
+    return _names(schema.select_by_tag(Tags.TARGET).column_names if names is None else names)
+
+
+def _checked_shapes(schema: Schema, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    """Shapes of more than one dimension, to which columns have to be brought; all are compared with the table."""
+    for name, shape in shapes.items():
+        spec, size = schema[name], int(np.prod(shape))
+        width = spec.width if spec.is_list else 1
+        if width is not None and width != size:
+            raise ColumnError(
+                f"numeric_column {name!r} has shape {shape}, and the table has {width} values a row; wanted "
+                f"numeric_column({name!r}, ({width},))"
+            )
+    return {name: shape for name, shape in shapes.items() if len(shape) > 1}
+
+
+def _null_masks(layout: Layout, schema: Schema) -> list[str]:
+    return sorted(name for matrix in layout.matrices for name in matrix.columns if name not in schema)
+
+
+def _mask(batch: Batch) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    return np.arange(batch.rows) < batch.rows - batch.padding
+
+
+def _names(names: str | Sequence[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(dict.fromkeys(names))

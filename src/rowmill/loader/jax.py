@@ -1,0 +1,136 @@
+"""Batches as JAX arrays, on the default device or over a sharding. Knows JAX and the feed, and no other framework.
+
+`Loader` keeps two batches on the device ahead of the training loop, and all its batches have the same shape.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+try:
+    import jax
+except ImportError as error:
+    raise ImportError("rowmill.loader.jax needs JAX; pip install 'rowmill[jax]'") from error
+
+from rowmill.errors import ArgumentError
+from rowmill.feed.block import Batch
+from rowmill.feed.layout import Nulls
+from rowmill.feed.plan import Last
+from rowmill.feed.sample import Weights
+from rowmill.feed.stream import Stream, Table
+from rowmill.loader.batches import DictBatches
+from rowmill.loader.lists import Lists, checked_limits
+from rowmill.loader.streamed import Streamed
+from rowmill.loader.tensors_jax import JaxTensors, is_narrow
+
+__all__ = ["Loader"]
+
+AHEAD = 2  # batches on the device that the training loop has not asked for yet
+
+
+class Loader(Streamed):
+    """Batches `(features, target)`: a dict of arrays `[N]`, in the order given.
+
+    All batches have `batch_size` rows, so that a compiled step compiles once: the last one is filled up, and a bool
+    feature `__mask` says which rows are real (`last="drop"` drops it instead, `last="short"` lets it be short). Columns
+    keep their dtypes if `jax_enable_x64` is set; else numbers of 8 bytes come in 4, and an integer that does not fit is
+    an error that names its column, never another number. With `sharding` the rows of a batch are spread over devices;
+    in a run of several processes each loads its own part (`global_size` and `global_rank` are then JAX's).
+
+    List columns come as `name__values` and `name__offsets`, whose shapes differ from batch to batch; those in
+    `sparse_names` come dense, `[N, sparse_max[name]]`. Strings are NumPy arrays. The rest is as in
+    `rowmill.loader.torch.Loader`.
+    """
+
+    def __init__(
+        self,
+        dataset: Table,
+        batch_size: int = 65_536,
+        *,
+        columns: Sequence[str] | None = None,
+        targets: str | Sequence[str] | None = None,
+        shuffle: bool = False,
+        seed: int = 0,
+        seed_fn: Callable[[], int] | None = None,
+        parts_per_chunk: int = 1,
+        global_size: int | None = None,
+        global_rank: int | None = None,
+        drop_last: bool = False,
+        transforms: Sequence[Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
+        sharding: Any = None,
+        memory: int | float | str = "1GB",
+        threads: int | None = None,
+        nulls: Nulls = "error",
+        sparse_names: Sequence[str] | None = None,
+        sparse_max: Mapping[str, int] | None = None,
+        sparse_as_dense: bool = True,
+        last: Last = "pad",
+        elastic: int | None = None,
+        weights: Weights | None = None,
+        balance: str | None = None,
+    ) -> None:
+        if not sparse_as_dense:
+            raise ArgumentError("sparse_as_dense=False, but a batch for JAX is dense; leave it out")
+        last = "drop" if drop_last else last
+        size, rank = _ranks(global_size, global_rank)
+        self._form = DictBatches(
+            dataset.schema, columns, targets, nulls=nulls, narrow=is_narrow(), padded=last == "pad"
+        )
+        stream = Stream(
+            dataset,
+            self._form.selection,
+            batch_size=batch_size,
+            shuffle=shuffle,
+            seed=seed,
+            seed_fn=seed_fn,
+            last=last,
+            memory=memory,
+            threads=threads,
+            parts_per_chunk=parts_per_chunk,
+            ranks=size,
+            rank=rank,
+            elastic=elastic,
+            weights=weights,
+            balance=balance,
+        )
+        self._open(dataset, stream)
+        self.sharding = sharding
+        make = JaxTensors(self._form.selection.layout.matrices, upright=False, sharding=sharding)
+        self._form.attach(make, Lists(checked_limits(dataset.schema, sparse_names, sparse_max), True, "offsets"))
+        self._transforms = list(transforms or ())
+        self.input_schema = self._form.input_schema
+        self.feature_names, self.target_names = self._form.feature_names, self._form.target_names
+
+    def __iter__(self) -> Iterator[Any]:
+        """A new epoch (or the rest of one, after `load_state_dict`), independent of any other iterator."""
+        return self._stream.counted(_ahead(self._batches(self._stream.batches())))
+
+    def _tensors(self, batch: Batch) -> Any:
+        features, target = self._form.tensors(batch)
+        for transform in self._transforms:
+            features = transform(features)
+        return features, target
+
+
+def _ahead(batches: Iterator[Any]) -> Iterator[Any]:
+    """The same batches; two more are already on their way to the device. JAX copies and computes while we go on."""
+    try:
+        waiting: deque[Any] = deque()
+        for batch in batches:
+            waiting.append(batch)
+            del batch
+            if len(waiting) > AHEAD:
+                yield waiting.popleft()
+        while waiting:
+            yield waiting.popleft()
+    finally:
+        cast("Any", batches).close()
+
+
+def _ranks(size: int | None, rank: int | None) -> tuple[int, int]:
+    """The number of processes and this one's: as given, else as `jax.distributed` has them, else 1 and 0."""
+    if size is None and rank is None and jax.distributed.is_initialized():
+        return jax.process_count(), jax.process_index()
+    return 1 if size is None else size, 0 if rank is None else rank

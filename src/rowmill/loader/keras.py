@@ -1,0 +1,72 @@
+"""Batches for Keras 3 on any of its backends: tensors of the backend in use, and TensorFlow only if that is the one.
+
+`KerasSequenceLoader` and `KerasSequenceValidater` are what NVTabular's users know, `Loader` the modern form. All are
+thin: `keras_loaders` has the settings, `keras_stream` the way Keras asks, `rowmill.feed` does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+try:
+    import keras
+except ImportError as error:
+    raise ImportError("rowmill.loader.keras needs Keras 3; pip install 'rowmill[keras]'") from error
+
+from rowmill.feed.block import Matrix
+from rowmill.loader.keras_loaders import DictLoader, MadeStream, SequenceLoader
+from rowmill.loader.keras_validater import validated
+from rowmill.loader.tensors import NumpyTensors, Tensors
+
+__all__ = ["KerasSequenceLoader", "KerasSequenceValidater", "Loader"]
+
+
+class OfBackend(MadeStream):
+    """Tensors of the backend that Keras runs on."""
+
+    def _make(self, matrices: Sequence[Matrix], *, upright: bool, device: Any) -> Tensors:
+        backend = keras.backend.backend()
+        if backend == "tensorflow":
+            from rowmill.loader.tensors_tf import FromGenerator, TfTensors
+
+            self._cheap = FromGenerator(matrices, upright=upright)
+            return TfTensors(matrices, upright=upright, device=device)
+        if backend == "torch":
+            from rowmill.loader.tensors_torch import TorchTensors
+
+            return TorchTensors(matrices, upright=upright)
+        if backend == "jax":
+            from rowmill.loader.tensors_jax import JaxTensors
+
+            return JaxTensors(matrices, upright=upright)
+        return NumpyTensors(matrices, upright=upright)
+
+    def _asked_in_main(self) -> bool:
+        return bool(keras.backend.backend() != "tensorflow")
+
+    def _narrow(self) -> bool:
+        if keras.backend.backend() != "jax":
+            return False
+        from rowmill.loader.tensors_jax import is_narrow
+
+        return is_narrow()
+
+
+class KerasSequenceLoader(OfBackend, SequenceLoader, keras.utils.PyDataset):
+    """As `rowmill.loader.tensorflow.KerasSequenceLoader`, with tensors of Keras's backend."""
+
+
+class Loader(OfBackend, DictLoader, keras.utils.PyDataset):
+    """As `rowmill.loader.tensorflow.Loader`, with tensors of Keras's backend."""
+
+
+class KerasSequenceValidater(keras.callbacks.Callback):
+    """Evaluates the model on a loader after every epoch, and puts the results into the logs as `val_...`."""
+
+    def __init__(self, dataloader: Any) -> None:
+        super().__init__()
+        self.dataloader = dataloader
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> dict[str, Any]:
+        return validated(self.model, self.dataloader, logs)

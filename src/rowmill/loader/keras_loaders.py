@@ -1,0 +1,225 @@
+"""The two Keras loaders without their framework: settings come in, a `KerasStream` with a form of batch goes out.
+
+`keras` and `tensorflow` add a base class of Keras and say how tensors are made (`_make`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from rowmill.dataset import Dataset
+from rowmill.errors import ArgumentError, ColumnError
+from rowmill.feed.block import Batch, Matrix
+from rowmill.feed.layout import Nulls
+from rowmill.feed.plan import Last
+from rowmill.feed.sample import Weights
+from rowmill.feed.stream import Stream, Table
+from rowmill.loader.batches import DictBatches, SequenceBatches, chosen_inputs, names_of
+from rowmill.loader.keras_stream import KerasStream
+from rowmill.loader.lists import Form, Lists, checked_form, checked_limits
+from rowmill.loader.tensors import Tensors
+from rowmill.schema import Schema
+
+
+class MadeStream(KerasStream):
+    """A Keras stream whose batches have a form, and whose tensors a framework makes."""
+
+    _form: SequenceBatches | DictBatches
+    _LISTS: Form = "offsets"  # how list columns come if nobody says
+    _cheap: Tensors | None = None  # what TensorFlow's threads take at less cost than tensors
+
+    def _make(self, matrices: Sequence[Matrix], *, upright: bool, device: Any) -> Tensors:
+        raise NotImplementedError
+
+    def _narrow(self) -> bool:
+        """Whether numbers of 8 bytes are delivered in 4."""
+        return False
+
+    def _tensors(self, batch: Batch) -> Any:
+        return self._form.tensors(batch)
+
+    def _attach(self, schema: Schema, make: Tensors, limits: dict[str, int], dense: bool, lists: str | None) -> None:
+        self._form.attach(make, Lists(limits, dense, checked_form(lists, self._LISTS, make)))
+
+    def _for_keras(self, main: bool) -> Iterator[Any]:
+        return super()._for_keras(main) if main else self._cheaply()
+
+    def _cheaply(self) -> Iterator[Any]:
+        """The next epoch, of arrays that TensorFlow takes from a generator as they are; tensors it copies, twice."""
+        batches = self._stream.batches()
+        return self._batches(batches) if self._cheap is None or self._maps else self._made(batches, self._cheap)
+
+    def _made(self, batches: Iterator[Batch], make: Tensors) -> Iterator[Any]:
+        try:
+            for batch in batches:
+                result = self._form.tensors(batch, make)
+                del batch
+                yield result
+                del result
+        finally:
+            cast("Any", batches).close()
+
+
+class SequenceLoader(MadeStream):
+    """Settings and batches of `KerasSequenceLoader`."""
+
+    def __init__(
+        self,
+        paths_or_dataset: Any,
+        batch_size: int,
+        label_names: str | Sequence[str] | None = None,
+        feature_columns: Any = None,
+        cat_names: Sequence[str] | None = None,
+        cont_names: Sequence[str] | None = None,
+        engine: str | None = None,
+        shuffle: bool = True,
+        seed_fn: Callable[[], int] | None = None,
+        buffer_size: int | float | str | None = None,
+        device: Any = None,
+        parts_per_chunk: int = 1,
+        reader_kwargs: Mapping[str, Any] | None = None,
+        global_size: int | None = None,
+        global_rank: int | None = None,
+        drop_last: bool = False,
+        sparse_names: Sequence[str] | None = None,
+        sparse_max: Mapping[str, int] | None = None,
+        sparse_as_dense: bool = False,
+        schema: Schema | None = None,
+        *,
+        seed: int = 0,
+        memory: int | float | str | None = None,
+        threads: int | None = None,
+        nulls: Nulls = "error",
+        index_dtype: Any = "int64",
+        lists: str | None = None,
+        last: Last = "short",
+        elastic: int | None = None,
+        weights: Weights | None = None,
+        balance: str | None = None,
+        workers: int = 1,
+        use_multiprocessing: bool = False,
+        max_queue_size: int = 10,
+    ) -> None:
+        super().__init__()
+        if buffer_size is not None and memory is not None:
+            raise ArgumentError(f"buffer_size={buffer_size!r} and memory={memory!r}: both set the memory; give one")
+        table = opened(paths_or_dataset, engine, reader_kwargs, schema)
+        last = "drop" if drop_last else last
+        self._form = SequenceBatches(
+            table.schema,
+            chosen_inputs(table.schema, feature_columns, cat_names, cont_names),
+            names_of(label_names, table.schema),
+            nulls=nulls,
+            index_dtype="int32" if self._narrow() else index_dtype,
+            padded=last == "pad",
+        )
+        stream = Stream(
+            table,
+            self._form.selection,
+            batch_size=batch_size,
+            shuffle=shuffle,
+            seed=seed,
+            seed_fn=seed_fn,
+            last=last,
+            memory=memory or buffer_size or "1GB",
+            threads=threads,
+            parts_per_chunk=parts_per_chunk,
+            ranks=1 if global_size is None else global_size,
+            rank=global_rank or 0,
+            elastic=elastic,
+            weights=weights,
+            balance=balance,
+        )
+        self._open(table, stream)
+        limits = checked_limits(table.schema, sparse_names, sparse_max)
+        make = self._make(self._form.selection.layout.matrices, upright=True, device=device)
+        self._attach(table.schema, make, limits, sparse_as_dense, lists)
+        self.cat_names, self.cont_names = self._form.cat_names, self._form.cont_names
+        self.label_names = self._form.label_names
+
+
+class DictLoader(MadeStream):
+    """Settings and batches of `Loader`."""
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int = 65_536,
+        *,
+        columns: Sequence[str] | None = None,
+        targets: str | Sequence[str] | None = None,
+        shuffle: bool = False,
+        seed: int = 0,
+        seed_fn: Callable[[], int] | None = None,
+        parts_per_chunk: int = 1,
+        global_size: int | None = None,
+        global_rank: int | None = None,
+        drop_last: bool = False,
+        transforms: Sequence[Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
+        device: Any = None,
+        memory: int | float | str = "1GB",
+        threads: int | None = None,
+        nulls: Nulls = "error",
+        sparse_names: Sequence[str] | None = None,
+        sparse_max: Mapping[str, int] | None = None,
+        sparse_as_dense: bool = False,
+        lists: str | None = None,
+        last: Last = "short",
+        elastic: int | None = None,
+        weights: Weights | None = None,
+        balance: str | None = None,
+        workers: int = 1,
+        use_multiprocessing: bool = False,
+        max_queue_size: int = 10,
+    ) -> None:
+        super().__init__()
+        table = opened(dataset, None, None, None)
+        last = "drop" if drop_last else last
+        self._form = DictBatches(
+            table.schema, columns, targets, nulls=nulls, narrow=self._narrow(), padded=last == "pad"
+        )
+        stream = Stream(
+            table,
+            self._form.selection,
+            batch_size=batch_size,
+            shuffle=shuffle,
+            seed=seed,
+            seed_fn=seed_fn,
+            last=last,
+            memory=memory,
+            threads=threads,
+            parts_per_chunk=parts_per_chunk,
+            ranks=1 if global_size is None else global_size,
+            rank=global_rank or 0,
+            elastic=elastic,
+            weights=weights,
+            balance=balance,
+        )
+        self._open(table, stream)
+        for transform in transforms or ():
+            self._maps.append(_on_features(transform))
+        limits = checked_limits(table.schema, sparse_names, sparse_max)
+        make = self._make(self._form.selection.layout.matrices, upright=False, device=device)
+        self._attach(table.schema, make, limits, sparse_as_dense, lists)
+        self.input_schema = self._form.input_schema
+        self.feature_names, self.target_names = self._form.feature_names, self._form.target_names
+
+
+def opened(
+    paths_or_dataset: Any, engine: str | None, reader_kwargs: Mapping[str, Any] | None, schema: Schema | None
+) -> Table:
+    """A dataset as it is (`engine` and `reader_kwargs` are for files then), or one of files, folders or patterns."""
+    if hasattr(paths_or_dataset, "source") and hasattr(paths_or_dataset, "part_bytes"):
+        table = paths_or_dataset
+    else:
+        table = Dataset(paths_or_dataset, engine, **dict(reader_kwargs or {}))
+    if schema is None:
+        return cast("Table", table)
+    if not hasattr(table, "with_schema"):
+        raise ColumnError(f"schema= given with a {type(table).__name__}; wanted a Dataset or paths")
+    return cast("Table", table.with_schema(schema))
+
+
+def _on_features(transform: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[..., Any]:
+    return lambda features, *rest: (transform(features), *rest)

@@ -1,0 +1,77 @@
+"""List columns in a batch: which become sparse or padded, and which stay values and offsets.
+
+Comes in: names and limits, then values and offsets of a batch. Goes out: what the framework's `Tensors` makes of them.
+Called by the loaders of all frameworks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from rowmill.errors import ArgumentError, ColumnError
+from rowmill.feed.block import Array
+from rowmill.loader.tensors import Tensors
+from rowmill.schema import Schema
+
+Form = Literal["ragged", "offsets"]
+
+
+def checked_limits(schema: Schema, names: Sequence[str] | None, limits: Mapping[str, int] | None) -> dict[str, int]:
+    """The longest row allowed of each list column in `names`."""
+    found = {}
+    for name in names or ():
+        if not schema[name].is_list:
+            raise ColumnError(f"sparse_names holds {name!r}, which is {schema[name].dtype}; wanted a list column")
+        if name not in (limits or {}):
+            raise ArgumentError(f"no limit for list column {name!r}; add it to sparse_max={{{name!r}: ...}}")
+        found[name] = (limits or {})[name]
+    return found
+
+
+@dataclass(frozen=True)
+class Lists:
+    """What becomes of the list columns of a batch."""
+
+    limits: Mapping[str, int]
+    dense: bool
+    form: Form
+
+    def tensors(self, name: str, column: tuple[Array, Array], make: Tensors) -> dict[str, Any]:
+        """One tensor under its name, or its values and offsets under two."""
+        values, offsets = column
+        if name in self.limits:
+            return {name: self._limited(name, values, offsets, make)}
+        if self.form == "ragged":
+            return {name: make.ragged(values, offsets)}
+        return {name + "__values": make.array(values), name + "__offsets": make.array(offsets)}
+
+    def _limited(self, name: str, values: Array, offsets: Array, make: Tensors) -> Any:
+        limit, lengths = self.limits[name], np.diff(offsets)
+        longest = int(lengths.max()) if len(lengths) else 0
+        if longest > limit:
+            raise ArgumentError(
+                f"a row of {name!r} has {longest} values; sparse_max allows {limit}: raise it or cut the lists"
+            )
+        rows = np.repeat(np.arange(len(lengths)), lengths)
+        places = np.arange(len(values)) - np.repeat(offsets[:-1], lengths)
+        if not self.dense:
+            return make.sparse(np.stack([rows, places], axis=1), values, (len(lengths), limit))
+        padded = np.zeros((len(lengths), limit), values.dtype)
+        padded[rows, places] = values
+        return make.rows(padded)
+
+
+def checked_form(form: str | None, default: Form, make: Tensors) -> Form:
+    """How list columns without a limit are delivered: as asked for, if the framework can, else by default."""
+    if form is None:
+        return default
+    if form == "offsets" or (form == "ragged" and make.ragged_name is not None):
+        return form  # type: ignore[return-value]
+    raise ArgumentError(
+        f"lists={form!r}; wanted 'offsets' (two arrays, `name__values` and `name__offsets`)"
+        + (f", or 'ragged' (a {make.ragged_name})" if make.ragged_name else "; this framework has no ragged tensors")
+    )

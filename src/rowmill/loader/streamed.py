@@ -1,0 +1,180 @@
+"""What the loaders of all frameworks share: an iterable over a `Stream`, its position, its reports, its settings.
+
+Comes in: a `Stream` of NumPy batches. Goes out: epochs of whatever the loader's `_tensors` makes of a batch. Knows no
+framework; each loader adds its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar, cast
+
+from rowmill.feed.block import Batch
+from rowmill.feed.explain import PlanReport, explain
+from rowmill.feed.stats import RunReport
+from rowmill.feed.stored import as_rows
+from rowmill.feed.stream import Stream, Table
+
+MASK = "__mask"  # with last="pad": which rows of a batch are real
+
+_Self = TypeVar("_Self", bound="Streamed")
+
+
+class Streamed:
+    """An iterable over a `Stream`, whose batches become tensors in `_tensors`."""
+
+    data: Table
+    dataset: Table
+    _stream: Stream
+    _maps: list[Callable[..., Any]]
+    _current: Iterator[Any] | None
+
+    def _open(self, dataset: Table, stream: Stream) -> None:
+        """Take this stream. Not `__init__`, because the frameworks' own base classes want theirs."""
+        self.data = self.dataset = dataset
+        self._stream = stream
+        self._maps = []
+        self._current = None
+
+    def __iter__(self) -> Iterator[Any]:
+        """A new epoch (or the rest of one, after `load_state_dict`), independent of any other iterator."""
+        return self._stream.counted(self._batches(self._stream.batches()))
+
+    def __next__(self) -> Any:
+        """The next batch of an epoch of its own; starts one if there is none."""
+        if self._current is None:
+            self._current = iter(self)
+        try:
+            return next(self._current)
+        except BaseException:
+            self._current = None
+            raise
+
+    def __len__(self) -> int:
+        return len(self._stream)
+
+    def __enter__(self: _Self) -> _Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the epoch that `next(loader)` began. Epochs of a `for` loop end with the loop."""
+        current, self._current = self._current, None
+        if current is not None:
+            cast("Any", current).close()
+
+    def peek(self) -> Any:
+        """The first batch of the next epoch, which still begins with it."""
+        with self._stream.unmoved():
+            batches = iter(self)
+            try:
+                return next(batches)
+            finally:
+                cast("Any", batches).close()
+
+    def take(self, rows: Any) -> Any:
+        """Rows of the table by number (an array, a list, a slice or a mask), as one batch, from a complete store."""
+        total = sum(fragment.rows for fragment in self._stream.fragments)
+        return self._mapped(self._tensors(self._stream.take(as_rows(rows, total))))
+
+    def build_cache(self: _Self) -> _Self:
+        """Store all rows that are not stored yet, without training on them; returns this loader."""
+        self._stream.build_cache()
+        return self
+
+    def state_dict(self) -> dict[str, Any]:
+        """The position of the latest iteration, JSON-ready: batches handed out, and what they are part of."""
+        return self._stream.state_dict()
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Let the next iteration go on where a saved one stood; a state of other data or settings is refused."""
+        self._stream.load_state_dict(state_dict)
+
+    def map(self: _Self, function: Callable[..., Any]) -> _Self:
+        """Apply `function(*batch)` to every batch from now on, in the training loop; returns this loader."""
+        self._maps.append(function)
+        return self
+
+    def plan(self, column: str | None = None) -> PlanReport:
+        """What the next epoch will be: steps, rows dropped or padded, memory, bytes, and how well the table is mixed.
+
+        With `column` (a label, a time) it is read once, to see how far batch means stray from a perfect shuffle's.
+        """
+        return explain(self._stream, column, self._stream.epoch)
+
+    def stats(self) -> RunReport:
+        """What the latest iteration cost so far: time waited, time by stage, rows/s, and what limits it."""
+        return self._stream.stats.report()
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next iteration be this epoch. Without it every iteration is one epoch further."""
+        self._stream.epoch = epoch
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next iteration will be."""
+        return self._stream.epoch
+
+    @property
+    def batch_size(self) -> int:
+        return self._stream.batch_size
+
+    @batch_size.setter
+    def batch_size(self, rows: int) -> None:
+        previous, self._stream.batch_size = self._stream.batch_size, rows
+        try:
+            self._stream.plan()
+        except ValueError:
+            self._stream.batch_size = previous
+            raise
+
+    @property
+    def num_rows_processed(self) -> int:
+        """Rows handed out by the latest iteration."""
+        return self._stream.stats.rows
+
+    @property
+    def padding(self) -> int:
+        """Rows at the end of the latest batch that stand for nothing: see `last="pad"`, and ranks without rows."""
+        return self._stream.stats.padding
+
+    @property
+    def waited(self) -> float:
+        """Seconds for which the latest iteration's consumer waited for data."""
+        return self._stream.stats.waited
+
+    @property
+    def shuffle(self) -> bool:
+        return self._stream.shuffle
+
+    @property
+    def drop_last(self) -> bool:
+        return self._stream.last == "drop"
+
+    @property
+    def global_size(self) -> int:
+        return self._stream.ranks
+
+    @property
+    def global_rank(self) -> int:
+        return self._stream.rank
+
+    def _batches(self, batches: Iterator[Batch]) -> Iterator[Any]:
+        try:
+            for batch in batches:
+                result = self._mapped(self._tensors(batch))
+                del batch  # the tensors alone shall hold its block
+                yield result
+                del result
+        finally:
+            cast("Any", batches).close()
+
+    def _mapped(self, result: Any) -> Any:
+        for function in self._maps:
+            result = function(*result) if isinstance(result, tuple) else function(result)
+        return result
+
+    def _tensors(self, batch: Batch) -> Any:
+        raise NotImplementedError

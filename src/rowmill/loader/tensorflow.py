@@ -1,0 +1,114 @@
+"""Batches as TensorFlow tensors: `KerasSequenceLoader`, which NVTabular's users know, and `Loader`, the modern form.
+
+Both are datasets of `tf.keras`, which is Keras 3, or Keras 2 if `TF_USE_LEGACY_KERAS=1` says so. All are thin:
+`keras_loaders` has the settings, `keras_stream` the way Keras asks, `rowmill.feed` does the rest. On import, a GPU's
+memory is limited to what `TF_MEMORY_ALLOCATION` says.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+try:
+    import tensorflow as tf
+except ImportError as error:
+    raise ImportError("rowmill.loader.tensorflow needs TensorFlow; pip install 'rowmill[tensorflow]'") from error
+
+from rowmill.feed.block import Matrix
+from rowmill.loader.keras_loaders import DictLoader, MadeStream, SequenceLoader
+from rowmill.loader.keras_validater import validated
+from rowmill.loader.lists import Form
+from rowmill.loader.tensors import Tensors
+from rowmill.loader.tensors_tf import FromGenerator, TfTensors
+from rowmill.loader.tf_data import as_dataset, of_matrices
+from rowmill.loader.tf_memory import limit_memory
+
+__all__ = ["KerasSequenceLoader", "KerasSequenceValidater", "Loader"]
+
+limit_memory(tf)  # the document's contract: before TensorFlow initialises, so when this is imported
+
+_IS_LEGACY = not hasattr(tf.keras.utils, "PyDataset")
+
+
+class OfTensorFlow(MadeStream):
+    """Tensors of TensorFlow, for iteration, for Keras and for `tf.data`."""
+
+    _AHEAD = 16 if _IS_LEGACY else 0  # Keras 2 asks from a pool of threads if `fit` is given workers
+
+    def _make(self, matrices: Sequence[Matrix], *, upright: bool, device: Any) -> Tensors:
+        self._cheap = FromGenerator(matrices, upright=upright)
+        return TfTensors(matrices, upright=upright, device=device)
+
+    def _asked_in_main(self) -> bool:
+        return bool(tf.keras.backend.backend() != "tensorflow")
+
+    def __len__(self) -> int:
+        if not _IS_LEGACY:
+            return super().__len__()
+        if threading.current_thread() is threading.main_thread():
+            return self._left()
+        return self.num_batches  # Keras 2 knows no other sign of a pass
+
+    def to_tf_dataset(self) -> Any:
+        """A `tf.data.Dataset` of the batches; each iteration of it is one epoch of this loader."""
+        layout = self._form.selection.layout
+        if self._stream.last == "short" and not self._maps and not layout.loose:
+            upright = isinstance(self, SequenceLoader)
+            return of_matrices(
+                lambda: self._stream.counted(self._stream.batches()), self._form, self._left(), upright=upright
+            )
+        sample = self.peek()
+        parts = 1 if len(sample) == 2 and sample[1] is None else len(sample)  # tf.data has no None
+
+        def batches() -> Iterator[Any]:
+            return (batch[:parts] for batch in self._stream.counted(self._cheaply()))
+
+        constant = self._stream.last != "short" and not self._maps and not layout.ragged
+        rows = self._stream.batch_size if constant else None
+        return as_dataset(batches, sample[:parts], self._left(), rows=rows)
+
+
+class KerasSequenceLoader(OfTensorFlow, SequenceLoader, tf.keras.utils.Sequence):
+    """Batches `(features, labels)` for `model.fit`: a dict of tensors `[N, 1]`, and labels `[N, 1]`.
+
+    `paths_or_dataset`: files, a folder, a pattern or a `Dataset`. Columns are named by `feature_columns` (of
+    `tf.feature_column`), or by `cat_names` and `cont_names`, or by the schema's tags. Ids are int64 (`index_dtype`),
+    numbers and labels float32, strings `tf.string`. Lists of fixed length are `[N, width]`; other lists are
+    `RaggedTensor`s, or `name__values` and `name__offsets` with `lists="offsets"`; those in `sparse_names` are sparse
+    `[N, sparse_max[name]]`, or dense and padded with zeros if `sparse_as_dense`. Several labels are a tuple. With
+    `last="pad"` all batches have the same size, and a third part weighs padding with 0.
+
+    `buffer_size` (or `memory`) is a fraction of this machine's memory or a size ("2GB"), and bounds everything between
+    the files and the model. `shuffle`, `seed`, `seed_fn`, `parts_per_chunk`, `global_size`, `global_rank`, `nulls`,
+    `elastic`, `weights` and `balance` are as in `rowmill.loader.torch`.
+
+    `loader[i]` is batch i of this epoch's plan. While Keras goes through an epoch the batches come in the plan's order,
+    whatever order `fit` shuffles its indices to: see `keras_stream.KerasStream`.
+    """
+
+    _LISTS: Form = "ragged"
+
+
+class Loader(OfTensorFlow, DictLoader, tf.keras.utils.Sequence):
+    """Batches `(features, target)`: a dict of tensors `[N]`, each column in its own dtype and in the order given.
+
+    As `rowmill.loader.torch.Loader`: without `columns` all columns of the schema, `targets` by default those tagged
+    TARGET, list columns as `name__values` and `name__offsets` (or `RaggedTensor`s, with `lists="ragged"`), lists of
+    fixed length as `[N, length]`, strings as `tf.string`, nulls as `nulls` says. A dataset of Keras as well: see
+    `KerasSequenceLoader`.
+    """
+
+
+class KerasSequenceValidater(tf.keras.callbacks.Callback):
+    """Evaluates the model on a loader after every epoch, and puts the results into the logs as `val_...`."""
+
+    _supports_tf_logs = True
+
+    def __init__(self, dataloader: Any) -> None:
+        super().__init__()
+        self.dataloader = dataloader
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> dict[str, Any]:
+        return validated(self.model, self.dataloader, logs)
