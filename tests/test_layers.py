@@ -36,7 +36,21 @@ ALLOWED = {
     "cache": {"store"},
     "dataset": {"errors", "schema", "sizes", "sources", "sinks", "loader.torch_map"},  # the last when it is called
     "io": {"dataset", "sinks"},
-    "loader": {"errors", "lock", "schema", "sizes", "sources.source", "progress", "feed", "store", "dataset", "loader"},
+    "loader": {
+        "errors",
+        "lock",
+        "schema",
+        "sizes",
+        "sources.source",
+        "progress",
+        "feed",
+        "store",
+        "dataset",
+        "loader",
+        "workflow",
+        "ops",
+        "graph.node",  # in feature_workflow alone, which makes one
+    },
     "tools": {"*"},
 }
 FRAMEWORKS = {"torch", "tensorflow", "keras", "jax", "fastai", "lightning", "tensordict"}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from os import PathLike
 from typing import Any, cast
 
 try:
@@ -19,11 +20,12 @@ from rowmill.feed.block import Batch
 from rowmill.feed.layout import Nulls
 from rowmill.feed.plan import Last
 from rowmill.feed.sample import Weights
-from rowmill.feed.stream import Stream, Table
+from rowmill.feed.stream import Shuffle, Stream, Table
 from rowmill.loader.batches import DictBatches
 from rowmill.loader.lists import Lists, checked_limits
-from rowmill.loader.streamed import Streamed
+from rowmill.loader.streamed import Prepares, Streamed, prepared
 from rowmill.loader.tensors_jax import JaxTensors, is_narrow
+from rowmill.store.cache import open_cache
 
 __all__ = ["Loader"]
 
@@ -51,7 +53,7 @@ class Loader(Streamed):
         *,
         columns: Sequence[str] | None = None,
         targets: str | Sequence[str] | None = None,
-        shuffle: bool = False,
+        shuffle: Shuffle = False,
         seed: int = 0,
         seed_fn: Callable[[], int] | None = None,
         parts_per_chunk: int = 1,
@@ -70,7 +72,11 @@ class Loader(Streamed):
         elastic: int | None = None,
         weights: Weights | None = None,
         balance: str | None = None,
+        cache: str | PathLike[str] | None = None,
+        cache_size: int | float | str | None = None,
+        workflow: Prepares | None = None,
     ) -> None:
+        dataset = prepared(dataset, workflow)
         if not sparse_as_dense:
             raise ArgumentError("sparse_as_dense=False, but a batch for JAX is dense; leave it out")
         last = "drop" if drop_last else last
@@ -94,6 +100,7 @@ class Loader(Streamed):
             elastic=elastic,
             weights=weights,
             balance=balance,
+            cache=open_cache(cache, cache_size),
         )
         self._open(dataset, stream)
         self.sharding = sharding

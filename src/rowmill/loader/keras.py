@@ -15,11 +15,12 @@ except ImportError as error:
     raise ImportError("rowmill.loader.keras needs Keras 3; pip install 'rowmill[keras]'") from error
 
 from rowmill.feed.block import Matrix
+from rowmill.loader.feature_workflow import make_feature_column_workflow
 from rowmill.loader.keras_loaders import DictLoader, MadeStream, SequenceLoader
 from rowmill.loader.keras_validater import validated
 from rowmill.loader.tensors import NumpyTensors, Tensors
 
-__all__ = ["KerasSequenceLoader", "KerasSequenceValidater", "Loader"]
+__all__ = ["KerasSequenceLoader", "KerasSequenceValidater", "Loader", "make_feature_column_workflow"]
 
 
 class OfBackend(MadeStream):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from os import PathLike
 from typing import Any, cast
 
 from rowmill.dataset import Dataset
@@ -14,12 +15,14 @@ from rowmill.feed.block import Batch, Matrix
 from rowmill.feed.layout import Nulls
 from rowmill.feed.plan import Last
 from rowmill.feed.sample import Weights
-from rowmill.feed.stream import Stream, Table
+from rowmill.feed.stream import Shuffle, Stream, Table
 from rowmill.loader.batches import DictBatches, SequenceBatches, chosen_inputs, names_of
 from rowmill.loader.keras_stream import KerasStream
 from rowmill.loader.lists import Form, Lists, checked_form, checked_limits
+from rowmill.loader.streamed import Prepares, prepared
 from rowmill.loader.tensors import Tensors
 from rowmill.schema import Schema
+from rowmill.store.cache import open_cache
 
 
 class MadeStream(KerasStream):
@@ -73,7 +76,7 @@ class SequenceLoader(MadeStream):
         cat_names: Sequence[str] | None = None,
         cont_names: Sequence[str] | None = None,
         engine: str | None = None,
-        shuffle: bool = True,
+        shuffle: Shuffle = True,
         seed_fn: Callable[[], int] | None = None,
         buffer_size: int | float | str | None = None,
         device: Any = None,
@@ -97,6 +100,9 @@ class SequenceLoader(MadeStream):
         elastic: int | None = None,
         weights: Weights | None = None,
         balance: str | None = None,
+        cache: str | PathLike[str] | None = None,
+        cache_size: int | float | str | None = None,
+        workflow: Prepares | None = None,
         workers: int = 1,
         use_multiprocessing: bool = False,
         max_queue_size: int = 10,
@@ -104,7 +110,7 @@ class SequenceLoader(MadeStream):
         super().__init__()
         if buffer_size is not None and memory is not None:
             raise ArgumentError(f"buffer_size={buffer_size!r} and memory={memory!r}: both set the memory; give one")
-        table = opened(paths_or_dataset, engine, reader_kwargs, schema)
+        table = prepared(opened(paths_or_dataset, engine, reader_kwargs, schema), workflow)
         last = "drop" if drop_last else last
         self._form = SequenceBatches(
             table.schema,
@@ -130,6 +136,7 @@ class SequenceLoader(MadeStream):
             elastic=elastic,
             weights=weights,
             balance=balance,
+            cache=open_cache(cache, cache_size),
         )
         self._open(table, stream)
         limits = checked_limits(table.schema, sparse_names, sparse_max)
@@ -149,7 +156,7 @@ class DictLoader(MadeStream):
         *,
         columns: Sequence[str] | None = None,
         targets: str | Sequence[str] | None = None,
-        shuffle: bool = False,
+        shuffle: Shuffle = False,
         seed: int = 0,
         seed_fn: Callable[[], int] | None = None,
         parts_per_chunk: int = 1,
@@ -169,12 +176,15 @@ class DictLoader(MadeStream):
         elastic: int | None = None,
         weights: Weights | None = None,
         balance: str | None = None,
+        cache: str | PathLike[str] | None = None,
+        cache_size: int | float | str | None = None,
+        workflow: Prepares | None = None,
         workers: int = 1,
         use_multiprocessing: bool = False,
         max_queue_size: int = 10,
     ) -> None:
         super().__init__()
-        table = opened(dataset, None, None, None)
+        table = prepared(opened(dataset, None, None, None), workflow)
         last = "drop" if drop_last else last
         self._form = DictBatches(
             table.schema, columns, targets, nulls=nulls, narrow=self._narrow(), padded=last == "pad"
@@ -195,6 +205,7 @@ class DictLoader(MadeStream):
             elastic=elastic,
             weights=weights,
             balance=balance,
+            cache=open_cache(cache, cache_size),
         )
         self._open(table, stream)
         for transform in transforms or ():

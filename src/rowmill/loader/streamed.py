@@ -7,7 +7,7 @@ framework; each loader adds its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from rowmill.feed.block import Batch
 from rowmill.feed.explain import PlanReport, explain
@@ -18,6 +18,17 @@ from rowmill.feed.stream import Stream, Table
 MASK = "__mask"  # with last="pad": which rows of a batch are real
 
 _Self = TypeVar("_Self", bound="Streamed")
+
+
+class Prepares(Protocol):
+    """What a loader needs of a workflow."""
+
+    def transform(self, data: Any) -> Any: ...
+
+
+def prepared(dataset: Any, workflow: Prepares | None) -> Any:
+    """The dataset as the workflow makes it; it does so in the reading threads, fragment by fragment."""
+    return dataset if workflow is None else workflow.transform(dataset)
 
 
 class Streamed:

@@ -17,6 +17,7 @@ except ImportError as error:
     raise ImportError("rowmill.loader.tensorflow needs TensorFlow; pip install 'rowmill[tensorflow]'") from error
 
 from rowmill.feed.block import Matrix
+from rowmill.loader.feature_workflow import make_feature_column_workflow
 from rowmill.loader.keras_loaders import DictLoader, MadeStream, SequenceLoader
 from rowmill.loader.keras_validater import validated
 from rowmill.loader.lists import Form
@@ -25,7 +26,7 @@ from rowmill.loader.tensors_tf import FromGenerator, TfTensors
 from rowmill.loader.tf_data import as_dataset, of_matrices
 from rowmill.loader.tf_memory import limit_memory
 
-__all__ = ["KerasSequenceLoader", "KerasSequenceValidater", "Loader"]
+__all__ = ["KerasSequenceLoader", "KerasSequenceValidater", "Loader", "make_feature_column_workflow"]
 
 limit_memory(tf)  # the document's contract: before TensorFlow initialises, so when this is imported
 

@@ -21,7 +21,7 @@ from rowmill.feed.layout import Nulls, Selector
 from rowmill.feed.plan import Last
 from rowmill.feed.sample import Weights
 from rowmill.feed.stream import Shuffle, Stream, Table
-from rowmill.loader.streamed import MASK
+from rowmill.loader.streamed import MASK, Prepares, prepared
 from rowmill.loader.torch_lists import Lists
 from rowmill.loader.torch_stream import TorchStream, ranks
 from rowmill.schema import Schema, Tags
@@ -41,7 +41,8 @@ class TorchAsyncItr(TorchStream):
     `seed` (or `seed_fn`, called once an epoch) and the epoch decide the order; no global generator is used or changed.
     `memory` bounds everything between the files and the training loop; `parts_per_chunk` partitions of the dataset's
     `part_size` are shuffled together if it has one, else as many rows as fit. `index_dtype="int32"` halves the bytes of
-    ids. `nulls` says what becomes of nulls: "error", a fill value, or a dict of these by column.
+    ids. `nulls` says what becomes of nulls: "error", a fill value, or a dict of these by column. `workflow` is applied
+    by the reading threads. `cache`: a folder (or "auto") in which the first epoch leaves its rows for the later ones.
     """
 
     def __init__(
@@ -73,7 +74,9 @@ class TorchAsyncItr(TorchStream):
         balance: str | None = None,
         cache: str | PathLike[str] | None = None,
         cache_size: int | float | str | None = None,
+        workflow: Prepares | None = None,
     ) -> None:
+        dataset = prepared(dataset, workflow)
         schema = dataset.schema
         size, rank = ranks(global_size, global_rank)
         self.cat_names = _group(schema, cats, Tags.CATEGORICAL)
@@ -146,8 +149,9 @@ class Loader(TorchStream):
     strings as NumPy arrays of objects. Without `columns` all columns of the schema are delivered; `targets` (by default
     those tagged TARGET) make up the target: None, a tensor, or a dict if there are several. `nulls` may be "error",
     "mask" (a bool tensor `name__null` beside each column), a fill value, or a dict of these by column. `transforms` are
-    functions from features to features, applied in the training loop. With `batch_format="tensordict"` a batch is one
-    `TensorDict` of features and targets, list columns as nested tensors.
+    functions from features to features, applied in the training loop; `workflow` is applied by the reading threads.
+    `cache`: a folder (or "auto") in which the first epoch leaves its rows for the later ones. With
+    `batch_format="tensordict"` a batch is one `TensorDict` of features and targets, list columns as nested tensors.
     """
 
     def __init__(
@@ -179,7 +183,9 @@ class Loader(TorchStream):
         cache: str | PathLike[str] | None = None,
         cache_size: int | float | str | None = None,
         batch_format: Literal["tuple", "tensordict"] = "tuple",
+        workflow: Prepares | None = None,
     ) -> None:
+        dataset = prepared(dataset, workflow)
         if batch_format not in ("tuple", "tensordict"):
             raise ArgumentError(f"batch_format={batch_format!r}; wanted 'tuple' or 'tensordict'")
         self.batch_format = batch_format

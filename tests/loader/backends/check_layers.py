@@ -79,3 +79,48 @@ def test_what_has_to_be_transformed_first_is_refused():
         DenseFeatures([Identity("a", 3)])
     with pytest.raises(ColumnError, match="no input 'aa' among the 4 given; did you mean 'a'"):
         run(DenseFeatures([Indicator(Identity("aa", 3))]))
+
+
+def test_columns_that_transform_become_a_workflow(tmp_path):
+    from rowmill import Dataset
+    from rowmill.loader.feature_columns import Crossed, Vocabulary
+    from rowmill.loader.keras import KerasSequenceLoader, make_feature_column_workflow
+
+    draw = np.random.default_rng(0)
+    data = Dataset(
+        {
+            "age": draw.integers(18, 80, 400),
+            "city": draw.choice(["rome", "oslo", "lima", "bonn"], 400),
+            "site": draw.choice(["a", "b", "c"], 400),
+            "x": draw.normal(size=400),
+            "y": draw.integers(0, 2, 400),
+        }
+    )
+    age = Bucketized(Numeric("age"), (30.0, 50.0))
+    columns = [
+        Numeric("x"),
+        Embedding(age, 4),
+        Embedding(Vocabulary("city", ("oslo", "rome", "lima")), 4),
+        Indicator(Hashed("site", 10)),
+        Embedding(Crossed((age, "city"), 50), 4),
+    ]
+    workflow, new = make_feature_column_workflow(columns, "y")
+    workflow.fit(data)
+    made = workflow.transform(data).to_polars()
+    assert set(made.columns) == {"x", "age_bucketized", "city", "site", "age_bucketized_X_city", "y"}
+    assert made["age_bucketized"].to_list() == [int(a >= 30) + int(a >= 50) for a in data.to_polars()["age"]]
+    assert set(zip(data.to_polars()["city"], made["city"], strict=True)) == {
+        ("oslo", 3),
+        ("rome", 4),
+        ("lima", 5),
+        ("bonn", 2),
+    }
+    loader = KerasSequenceLoader(data, 100, "y", feature_columns=new, workflow=workflow, shuffle=True)
+    inputs = {
+        name: keras.Input((1,), name=name, dtype="float32" if name in loader.cont_names else "int32")
+        for name in [*loader.cat_names, *loader.cont_names]
+    }
+    model = keras.Model(inputs, keras.layers.Dense(1, "sigmoid")(DenseFeatures(new)(inputs)))
+    model.compile("adam", "binary_crossentropy")
+    history = model.fit(loader, epochs=2, verbose=0)
+    assert len(history.history["loss"]) == 2
