@@ -23,6 +23,7 @@ import files
 import first
 import keras_feed
 import plot
+import prepare
 import race
 import rows
 import store
@@ -33,7 +34,12 @@ from publish import publish
 from summary import figures, varied
 from titles import TITLES
 
-QUESTIONS = {module.__name__: module.ask for module in (race, rows, files, columns, batches, first, store, keras_feed)}
+QUESTIONS = {
+    module.__name__: module.ask
+    for module in (race, rows, files, columns, batches, first, store, keras_feed, prepare)
+}
+    module.__name__: module.ask for module in (race, rows, files, columns, batches, first, store, keras_feed, prepare)
+}
 
 
 def main() -> None:

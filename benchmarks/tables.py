@@ -56,6 +56,17 @@ def criteo(rows: int, *, files: int = 4, row_group_rows: int = 250_000) -> Table
     return Table(paths, rows, row_group_rows, synthetic.CATEGORICAL, synthetic.CONTINUOUS)
 
 
+def raw_criteo(rows: int, *, files: int = 4, row_group_rows: int = 250_000) -> Table:
+    """The same clicks as they were logged: 13 nullable counts, 26 nullable hashed ids, a label."""
+    paths = _kept(
+        f"raw-{rows}-{files}-{row_group_rows}",
+        rows,
+        files,
+        lambda folder: synthetic.criteo(folder, rows, files=files, row_group_rows=row_group_rows, form="raw"),
+    )
+    return Table(paths, rows, row_group_rows, synthetic.CATEGORICAL, synthetic.CONTINUOUS)
+
+
 def wide(rows: int, columns: int, *, row_group_rows: int) -> Table:
     """`columns` columns: half int64 ids, half float32, the label among them."""
     paths = _kept(

@@ -65,6 +65,18 @@ def targets(folder: Path = RESULTS) -> Iterator[Target]:
     yield Target("first batch, in times of decoding a row group", wait, 2, at_most=True)
     yield from _store(figures(newest("store", folder)))
     yield from _keras(folder)
+    yield from _prepare(folder)
+
+
+def _prepare(folder: Path) -> Iterator[Target]:
+    """What a workflow costs against a plain program, and whether a row costs the same in a large table."""
+    found = figures(newest("prepare", folder))
+    for what, wanted, aim in (("fit", 1.0, 0.7), ("transform", 0.7, 0.4)):
+        cpu = found[what].cpu_per_million / found[f"{what} by hand"].cpu_per_million if found else None
+        yield Target(f"workflow: CPU-seconds to {what}, of plain Polars", cpu, wanted, aim, at_most=True)
+        sizes = varied(newest("prepare_rows", folder), what)
+        cpu = sizes[max(sizes)].cpu_per_million / sizes[min(sizes)].cpu_per_million if sizes else None
+        yield Target(f"workflow: CPU-seconds a row to {what}, 16M rows of 2M", cpu, 1.2, at_most=True)
 
 
 def _store(found: dict[str, Figure]) -> Iterator[Target]:
