@@ -35,9 +35,6 @@ from summary import figures, varied
 from titles import TITLES
 
 QUESTIONS = {
-    module.__name__: module.ask
-    for module in (race, rows, files, columns, batches, first, store, keras_feed, prepare)
-}
     module.__name__: module.ask for module in (race, rows, files, columns, batches, first, store, keras_feed, prepare)
 }
 
