@@ -106,7 +106,8 @@ class Workflow:
     ) -> Workflow:
         """Let the operators learn from a dataset (or a frame): one pass over it for each phase.
 
-        `client`: a Dask client to do it on. `memory`: what the fragments in flight may take together.
+        `client`: a Dask client to do it on. `memory`: half of it is for fragments in flight, half for vocabularies that
+        are being counted, which go to disk beyond that; the finished ones come on top.
         """
         data = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
         self.clear_stats()
@@ -116,17 +117,17 @@ class Workflow:
         for phase in phases:
             job = FitJob(data.source, self.output_node, data.schema, self._fitted, phase)
             row_bytes = max(1.0, data.source.row_bytes(job.inputs)) * 3  # as read, as made, and as measured
-            most = max(1, int(parse_memory(memory) / workers / row_bytes))
-            engine = self._engine(client or self.client, workers)
+            most = max(1, int(parse_memory(memory) / 2 / workers / row_bytes))
+            engine = self._engine(client or self.client, workers, parse_memory(memory) // 2)
             found = engine.run(job, fit_fragments(data.source.fragments, most), progress)
             self._learn(job, found, resolved)
             resolved = self._resolve(data.schema).resolved
         self._learnt_from = data.source.fingerprint() if phases else None
         return self
 
-    def _engine(self, client: Any, threads: int) -> Engine:
+    def _engine(self, client: Any, threads: int, memory: int) -> Engine:
         if client is None:
-            return LocalEngine(threads)
+            return LocalEngine(threads, memory)
         from rowmill.engines.dask import DaskEngine
 
         return DaskEngine(client)

@@ -147,6 +147,8 @@ def test_a_vocabulary_too_large_for_memory_goes_to_disk():
     small = Workflow(["x", "s"] >> ops.Categorify(cardinality_memory_limit="300KB")).fit(data)
     large = Workflow(["x", "s"] >> ops.Categorify()).fit(data)
     assert small._fitted == large._fitted
+    whole = Workflow(["x", "s"] >> ops.Categorify()).fit(data, memory="1MB")  # all of them together
+    assert whole._fitted == large._fitted
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,10 @@ from rowmill.sources.source import Fragment
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """`threads` read and measure; memory is that many fragments, and the accumulators once."""
+    """`threads` read and measure. Accumulators that take more than `memory` together go to disk, the largest first."""
 
     threads: int
+    memory: int
 
     def run(self, job: Job, fragments: Sequence[Fragment], progress: bool | None) -> Sequence[Any]:
         statistics = job.statistics
@@ -39,6 +40,7 @@ class LocalEngine:
                             seen[index] = statistics[index].update(seen[index], frames[index])
                         finally:
                             locks[index].release()
+                    self._spill(statistics, seen, locks)
                     with turn:
                         advance(fragment.rows)
             except BaseException:
@@ -50,6 +52,16 @@ class LocalEngine:
                 for done in [pool.submit(work, advance) for _ in range(self.threads)]:
                     done.result()
             return [statistic.finish(state) for statistic, state in zip(statistics, seen, strict=True)]
+
+
+    def _spill(self, statistics: Sequence[Any], seen: list[Any], locks: Sequence[threading.Lock]) -> None:
+        """Send the largest accumulators to disk until the rest fits."""
+        sizes = {i: s.size(seen[i]) for i, s in enumerate(statistics) if hasattr(s, "spill")}
+        while sum(sizes.values()) > self.memory:
+            largest = max(sizes, key=lambda index: sizes[index])
+            with locks[largest]:
+                seen[largest] = statistics[largest].spill(seen[largest])
+            sizes[largest] = 0
 
 
 def _free_first(locks: Sequence[threading.Lock]) -> Iterator[int]:

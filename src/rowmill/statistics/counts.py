@@ -110,11 +110,18 @@ class Counts:
         seen.compacted = seen.frames[0].height if seen.frames else 0
 
     def _bounded(self, seen: Counted) -> Counted:
-        if seen.bytes > self.memory:
-            if seen.spilled is None:
-                seen.spilled = Spilled.new()
-            seen.spilled.write(self._held(seen), self.keys)
-            seen.table, seen.frames, seen.compacted = None, [], 0
+        return self.spill(seen) if seen.bytes > self.memory else seen
+
+    def size(self, seen: Counted) -> int:
+        """The bytes that an accumulator takes in memory."""
+        return seen.bytes
+
+    def spill(self, seen: Counted) -> Counted:
+        """The same accumulator with its counts on disk."""
+        if seen.spilled is None:
+            seen.spilled = Spilled.new()
+        seen.spilled.write(self._held(seen), self.keys)
+        seen.table, seen.frames, seen.compacted = None, [], 0
         return seen
 
     def _held(self, seen: Counted) -> pl.DataFrame | None:
