@@ -8,6 +8,7 @@ A dtype is written as a short name: `int64`, `float32`, `bool`, `string`, `binar
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -81,6 +82,13 @@ class ColumnSchema:
 
     def with_dtype(self, dtype: Any, is_list: bool | None = None) -> ColumnSchema:
         return replace(self, dtype=dtype_name(dtype), is_list=self.is_list if is_list is None else is_list)
+
+    def as_list(self) -> ColumnSchema:
+        """The same column, where its dtype is that of lists (of strings), described as a list of its leaves."""
+        found = re.fullmatch(r"list\[([^\[\],]+)(?:, (\d+))?\]", self.dtype)
+        if found is None:
+            return self
+        return replace(self, dtype=found[1], is_list=True, width=int(found[2]) if found[2] else None)
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -84,6 +84,17 @@ def test_lists_keep_their_structure():
     assert sizes == ({}, {"x": (6, 16)})
 
 
+def test_lists_of_strings():
+    data = pl.DataFrame({"g": [["a", "b"], None, [], ["b", None, "c"]]})
+    workflow = Workflow(["g"] >> ops.Categorify()).fit(data)
+    assert workflow.transform(data)["g"].to_list() == [[4, 3], None, [], [3, 1, 5]]
+    assert workflow.output_schema["g"].is_list
+    assert get_embedding_sizes(workflow) == ({}, {"g": (6, 16)})
+    assert run(["g"] >> ops.HashBucket(5), data)["g"].list.len().to_list() == [2, None, 0, 3]
+    assert run(["g"] >> ops.ListSlice(1), data)["g"].to_list() == [["a"], None, [], ["b"]]
+    assert workflow.transform({"g": ["b", "x"]}) == {"g": [3, 2]}
+
+
 def test_integers_and_strings_are_exact_at_any_size():
     near = [2**62, 2**62 + 1, 2**62 + 2, -(2**62), 2**63 - 1, -(2**63)]
     made = run(["x"] >> ops.Categorify(), {"x": pl.Series(near, dtype=pl.Int64)})

@@ -53,7 +53,6 @@ class LocalEngine:
                     done.result()
             return [statistic.finish(state) for statistic, state in zip(statistics, seen, strict=True)]
 
-
     def _spill(self, statistics: Sequence[Any], seen: list[Any], locks: Sequence[threading.Lock]) -> None:
         """Send the largest accumulators to disk until the rest fits."""
         sizes = {i: s.size(seen[i]) for i, s in enumerate(statistics) if hasattr(s, "spill")}

@@ -10,7 +10,7 @@ import polars as pl
 
 from rowmill.graph.node import Apply, Node
 from rowmill.graph.operator import Fitted
-from rowmill.graph.program import Program, compile_inputs, row_changes
+from rowmill.graph.program import Program, compile_inputs, made_by, row_changes
 from rowmill.graph.resolve import Resolved
 from rowmill.schema import Schema
 from rowmill.sources.source import Fragment, Source
@@ -81,7 +81,7 @@ class FitJob:
         for numbers, program in self._programs:
             wide = program.run(program.numbered_rows(frame, start))
             for number in numbers:
-                prefix = f"{number}:"
+                prefix = made_by(number)
                 columns = [c for c in wide.columns if c.startswith(prefix)]
                 made[number] = wide.select(columns).rename(lambda c, p=prefix: c.removeprefix(p))  # type: ignore[misc]
         return [made[number] for number, _, _ in self._asked]

@@ -100,17 +100,22 @@ def compile_outputs(resolved: Resolved, columns: Sequence[str] | None = None, *,
 
 
 def compile_inputs(resolved: Resolved, nodes: Sequence[Apply]) -> Program:
-    """The program that makes what the operators of these nodes learn from; columns are named `number:name`."""
+    """The program that makes what the operators of these nodes learn from; names begin with `made_by`."""
     compiler = _Compiler(resolved, [parent for node in nodes for parent in node.parents], training=True)
     outputs: Values = {}
     for node in nodes:
         operator: StatOperator = node.operator
         inputs = compiler.inputs(node)
-        prefix = f"{resolved.number[id(node)]}:"
+        prefix = made_by(resolved.number[id(node)])
         columns = {name: inputs[name] for name in (*inputs.schema.column_names, *inputs.needed.column_names)}
         for name, expr in {**columns, **operator.measured(inputs)}.items():
             outputs[prefix + name] = expr
     return compiler.program(outputs)
+
+
+def made_by(number: int) -> str:
+    """How the names of columns begin that a node has put into the frame, beside the table's own."""
+    return f"__made_by_{number}__"
 
 
 def row_changes(node: Node) -> frozenset[int]:
@@ -176,15 +181,15 @@ class _Compiler:
         self._rowwise = self._rowwise and operator.rowwise
         inputs = self.inputs(node)
         if operator.changes_rows:
-            return self._changed(node, operator, inputs, f"{number}:")
+            return self._changed(node, operator, inputs, made_by(number))
         if shared := operator.shared(inputs, fitted):
-            names = {name: f"{number}:{name}" for name in shared}
+            names = {name: made_by(number) + name for name in shared}
             self._steps.append(Columns({names[name]: expr for name, expr in shared.items()}))
             inputs = replace(inputs, exprs={**inputs.exprs, **{n: pl.col(column) for n, column in names.items()}})
         made = {output.column.name: output.value for output in operator.outputs(inputs, fitted)}
         values = {name: value for name, value in made.items() if value is not None}
         if len(self._resolved.consumers[number]) > 1 and id(node) not in self._targets:
-            return self._kept(values, f"{number}:")
+            return self._kept(values, made_by(number))
         return values
 
     def _kept(self, values: Values, prefix: str) -> Values:

@@ -34,7 +34,9 @@ def as_rows(given: Any, schema: Schema | None = None) -> Rows:
         return Rows(given.collect(), lambda frame: frame.lazy())
     if isinstance(given, Mapping):
         given = given if schema is None else {name: value for name, value in given.items() if name in schema}
-        if any(_is_many(value) for name, value in given.items() if schema is None or not schema[name].is_list):
+        if any(
+            _is_many(value) for name, value in given.items() if schema is None or not schema[name].as_list().is_list
+        ):
             frame = as_frame(given)
             assert frame is not None
             return Rows(frame, lambda made: {name: made.get_column(name).to_numpy() for name in made.columns})

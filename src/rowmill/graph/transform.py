@@ -67,7 +67,8 @@ class Step:
         if not strange:
             return frame
         try:
-            return frame.with_columns(frame.get_column(name).cast(dtype) for name, dtype in strange.items())
+            columns = {name: frame.get_column(name) for name in self.inputs}
+            return pl.DataFrame([columns[name].cast(dtype) for name, dtype in self._dtypes.items()])
         except pl.exceptions.PolarsError as error:
             named = {name: f"{found[name]}, wanted {dtype}" for name, dtype in strange.items()}
             raise ColumnError(f"columns of another type than when the workflow was fitted: {named}; {error}") from error

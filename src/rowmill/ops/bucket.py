@@ -80,7 +80,7 @@ class HashBucket(Operator):
         def made(column: ColumnSchema, value: pl.Expr) -> tuple[ColumnSchema, pl.Expr]:
             if column.name not in wanted:
                 return column, value
-            buckets = wanted[column.name]
+            buckets, column = wanted[column.name], column.as_list()
             hashed = value.map_batches(
                 lambda s: over_leaves(s, lambda leaves: _bucket([leaves], buckets)), return_dtype=like(column, "int32")
             )

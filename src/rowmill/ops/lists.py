@@ -49,6 +49,7 @@ class ListSlice(Operator):
         return one_per_column(inputs, self._sliced)
 
     def _sliced(self, column: ColumnSchema, value: pl.Expr) -> tuple[ColumnSchema, pl.Expr]:
+        kept, column = column, column.as_list()
         if not column.is_list:
             raise ArgumentError(f"ListSlice wants lists, and column {column.name!r} is {column.dtype}; leave it out")
         items = value if column.width is None else value.arr.to_list()
@@ -60,7 +61,7 @@ class ListSlice(Operator):
         counted = {"value_count": {"min": 0, "max": self._length}}
         made = replace(column, width=None).with_properties(counted if self._length is not None else {})
         if not self.pad:
-            return made, sliced
+            return (made if kept.is_list else replace(made, dtype=f"list[{column.dtype}]", is_list=False)), sliced
         width = self._length or 0
         dtype = frame_type(replace(column, width=None))
         fill = int(self.pad_value) if not column.dtype.startswith("float") else self.pad_value
@@ -75,7 +76,8 @@ class ValueCount(StatOperator):
     """Leaves the data as they are, and notes the shortest and longest list in the schema, as `value_count`."""
 
     def statistics(self, inputs: Inputs) -> Mapping[str, Extremes]:
-        return {column.name: Extremes(column.name, lengths=True) for column in inputs.schema if column.is_list}
+        lists = [column.name for column in inputs.schema if column.as_list().is_list]
+        return {name: Extremes(name, lengths=True) for name in lists}
 
     def learn(self, results: Mapping[str, Any], inputs: Inputs) -> Fitted:
         return Fitted({"stats": {name: {"min": ends[0] or 0, "max": ends[1] or 0} for name, ends in results.items()}})
