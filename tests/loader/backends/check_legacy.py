@@ -1,5 +1,7 @@
 """Keras 2 (`tf_keras`, with TF_USE_LEGACY_KERAS=1): a real `Sequence`. Run by `test_keras.py`."""
 
+import os
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,6 +12,7 @@ from rowmill.loader.tensorflow import KerasSequenceLoader, KerasSequenceValidate
 from tests.conftest import make_table, write_files
 
 keras = tf.keras
+slow = pytest.mark.skipif(not os.environ.get("ROWMILL_THOROUGH"), reason="takes 15 s; ROWMILL_THOROUGH=1 runs it")
 COMMON = {"cat_names": ["id"], "cont_names": ["x2"], "label_names": ["label"], "batch_size": 100}
 
 
@@ -47,7 +50,7 @@ def test_this_is_keras_2():
     assert tf_keras.__version__.startswith("2.") and issubclass(KerasSequenceLoader, keras.utils.Sequence)
 
 
-@pytest.mark.parametrize("options", [{}, {"shuffle": False}, {"workers": 2}])
+@pytest.mark.parametrize("options", [{}, {"shuffle": False}, pytest.param({"workers": 2}, marks=slow)])
 def test_fit(data, options):
     loader = Watched(data, **COMMON)
     history = model().fit(loader, epochs=3, verbose=0, **options)
@@ -59,7 +62,7 @@ def test_fit(data, options):
         assert loader.given[-33:] == [batch for epoch in planned(data, 3) for batch in epoch]
 
 
-@pytest.mark.parametrize("options", [{}, {"workers": 3}])
+@pytest.mark.parametrize("options", [{}, pytest.param({"workers": 3}, marks=slow)])
 def test_predict_comes_in_order(data, options):
     loader = Watched(data, **COMMON, shuffle=False)
     for _ in range(3):
