@@ -52,7 +52,7 @@ def demonstrate(output: Path, rows: int, console: Console) -> Path:
     """Everything, with its results under `output`; returns the picture's path."""
     import torch
 
-    from rowmill.tools.demo import model, picture, race
+    from rowmill.tools.demo import features, model, picture, race
 
     paths = table(output / "data", rows, console)
     trained, held_out = paths[:2], paths[-1:]
@@ -68,6 +68,21 @@ def demonstrate(output: Path, rows: int, console: Console) -> Path:
     with bars(console, goal) as bar:
         for name, loader in ((STOCK, stock), (ROWMILL, streamed)):
             laps[name] = race.lap(loader, rows=goal, seconds=RACE_SECONDS, passed=bar(name))
+
+    raw_rows = rows // 6
+    console.print(
+        f"\n[bold]Features:[/] {raw_rows:,} raw clicks, 13 counts filled, clipped, logged, scaled; 26 ids encoded"
+    )
+    prepared = features.prepare(output / "data", raw_rows)
+    console.print(
+        f"fitted in {prepared.fit_seconds:.1f} s ({prepared.ids:,} ids), written as Parquet in "
+        f"{prepared.transform_seconds:.1f} s; the workflow is saved in {output / 'data' / 'workflow'}"
+    )
+
+    console.print(f"\n[bold]Epochs[/] of {_rows_of(paths[:-1]):,} rows with cache=: streamed once, then mapped")
+    names = ["streamed", *(f"mapped, {number}" for number in range(2, features.EPOCHS + 1))]
+    with bars(console, _rows_of(paths[:-1]), names) as bar:
+        features.epochs(paths[:-1], output / "data" / "cache", lambda number: bar(names[number]))
 
     console.print(f"\n[bold]Training:[/] one epoch of the same {_rows_of(trained):,} rows, the same first weights")
     trainings: dict[str, Training] = {}

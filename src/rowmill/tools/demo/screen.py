@@ -1,9 +1,9 @@
-"""What the demonstration shows on the terminal: two bars while it runs, a table at the end."""
+"""What the demonstration shows on the terminal: bars while it runs, a table at the end."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -20,14 +20,16 @@ STOCK, ROWMILL = "stock DataLoader", "Rowmill"
 
 
 @contextmanager
-def bars(console: Console, goal: int) -> Iterator[Callable[[str], Callable[[int], None]]]:
-    """Two bars up to `goal` rows. Gives a function that starts one and returns what advances it.
+def bars(
+    console: Console, goal: int, names: Sequence[str] = (STOCK, ROWMILL)
+) -> Iterator[Callable[[str], Callable[[int], None]]]:
+    """A bar for each name, up to `goal` rows. Gives a function that starts one and returns what advances it.
 
-    Where the output is not a terminal there is a plain line for each instead, when both are done.
+    Where the output is not a terminal there is a plain line for each instead, when all are done.
     """
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=40), Speed())
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        tasks = {name: progress.add_task(f"{name:<16}", total=goal) for name in (STOCK, ROWMILL)}
+        tasks = {name: progress.add_task(f"{name:<16}", total=goal) for name in names}
 
         def begin(name: str) -> Callable[[int], None]:
             start, task = time.perf_counter(), tasks[name]
