@@ -38,3 +38,32 @@ def test_the_workflow_page(tmp_path):
     found = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=200)
     assert found.returncode == 0, found.stderr[-4000:]
     assert (tmp_path / "prepared-there").is_dir()
+
+
+@pytest.mark.parametrize("name", ["index", "performance", "ranks", "migrating"])
+def test_a_page_runs_from_top_to_bottom(name, tmp_path):
+    programs = re.findall(r"```python\n(.*?)```", (DOCS / f"{name}.md").read_text(), re.S)
+    assert programs
+    found = subprocess.run(
+        [sys.executable, "-c", "\n".join(programs)],
+        cwd=tmp_path,
+        env={**os.environ, "KERAS_BACKEND": "torch"},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert found.returncode == 0, found.stderr[-4000:]
+
+
+def test_no_program_is_left_out():
+    """Every page with a program is run by a test here, or by one that is named."""
+    elsewhere = {"keras-and-jax", "workflow", "store"}
+    pages = {path.stem for path in DOCS.glob("*.md") if "```python" in path.read_text()}
+    assert pages == {"index", "performance", "ranks", "migrating"} | elsewhere
+
+
+def test_the_site_builds(tmp_path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    found = subprocess.run(command, cwd=DOCS.parent, capture_output=True, text=True, timeout=200)
+    assert found.returncode == 0, found.stderr[-4000:]
+    assert "TorchAsyncItr" in (tmp_path / "site" / "api" / "index.html").read_text()
