@@ -125,6 +125,19 @@ def test_every_type_can_be_encoded(values):
     assert max(made) == 4
 
 
+def test_values_of_the_same_hash_are_not_taken_for_one(monkeypatch):
+    """With a hash of six bits only, keys and other values collide all the time."""
+    from rowmill.statistics import lookup
+
+    weak = lookup.hashes
+    monkeypatch.setattr(lookup, "hashes", lambda columns, seed=0: weak(columns, seed) % np.uint64(64))
+    keys = [f"key {i}" for i in range(12)]
+    found = lookup.Lookup(pl.DataFrame({"k": keys})).find(
+        [pl.Series("k", [*keys, *(f"other {i}" for i in range(500))])]
+    )
+    assert found.tolist() == [*range(12), *([-1] * 500)]
+
+
 def test_given_vocabularies(tmp_path):
     pl.DataFrame({"y": [5, 6]}).write_parquet(tmp_path / "v.parquet")
     given = ops.Categorify(vocabs={"x": pl.Series(["b", "a"]), "y": tmp_path / "v.parquet"})
@@ -308,8 +321,11 @@ def test_folds_do_not_depend_on_how_the_table_is_cut(tmp_path):
     for pieces in (2, 17):
         cut = Dataset(data, npartitions=pieces)
         assert Workflow(node).fit(cut).transform(cut).to_polars().equals(whole)
-    data.write_parquet(tmp_path / "t.parquet", row_group_size=77)
-    assert Workflow(node).fit_transform(Dataset(tmp_path)).to_polars().equals(whole)
+    for number in range(10):
+        data[number * 100 : number * 100 + 100].write_parquet(tmp_path / f"{number}.parquet", row_group_size=7)
+    files = Dataset(tmp_path)
+    assert Workflow(node).fit_transform(files).to_polars().equals(whole)
+    assert Workflow(node).fit(files, memory="10KB").transform(files).to_polars().equals(whole)
 
 
 def test_other_data_are_encoded_from_all_rows():

@@ -35,7 +35,15 @@ class Lookup:
             numbers = whole(column).fill_null(0).to_numpy()
             self._build(numbers, skip=self._null)
         else:
-            self._build(hashes(self.keys.get_columns()).view(np.int64), skip=-1)
+            self._build(self._distinct(), skip=-1)
+
+    def _distinct(self) -> NDArray[np.int64]:
+        """A hash for each key, by a seed with which no two are the same."""
+        for self._seed in range(1 << 16):
+            found = hashes(self.keys.get_columns(), self._seed).view(np.int64)
+            if len(np.unique(found)) == len(found):
+                return found
+        raise AssertionError("keys that are there twice")
 
     def _build(self, numbers: NDArray[np.int64], skip: int) -> None:
         from rowmill.statistics import kernels
@@ -56,7 +64,7 @@ class Lookup:
         if self._whole:
             places = self._find_whole(whole(cast[0]))
         else:
-            places = _verified(self._places(hashes(cast).view(np.int64)), cast, self.keys)
+            places = _verified(self._places(hashes(cast, self._seed).view(np.int64)), cast, self.keys)
         for _, lost in fitted:
             if lost is not None:
                 places[lost] = -1

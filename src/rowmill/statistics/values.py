@@ -41,11 +41,11 @@ def without_nan(values: pl.Series) -> pl.Series:
     return values
 
 
-def hashes(columns: Sequence[pl.Series]) -> NDArray[np.uint64]:
+def hashes(columns: Sequence[pl.Series], seed: int = 0) -> NDArray[np.uint64]:
     """A 64-bit hash of each row of these columns. Nulls have a hash of their own; 1, 1.0 and True differ from '1'."""
     from rowmill.statistics import kernels
 
-    mixed = np.zeros(len(columns[0]), np.uint64)
+    mixed = np.full(len(columns[0]), seed, np.uint64)
     for column in map(without_nan, columns):
         nulls = column.is_null().to_numpy() if column.null_count() else None
         before = None if nulls is None else mixed[nulls]
