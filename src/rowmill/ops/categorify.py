@@ -13,7 +13,7 @@ import polars as pl
 from rowmill.errors import ArgumentError, UnseenValueError
 from rowmill.graph.operator import Fitted, Inputs, Output, StatOperator
 from rowmill.graph.selector import Group
-from rowmill.ops.columns import like, retagged
+from rowmill.ops.columns import like, listed, retagged
 from rowmill.ops.embedding import embedding_size
 from rowmill.ops.vocabulary import Vocabulary, given_vocabulary, named, write_vocabulary
 from rowmill.schema import ColumnSchema, Tags
@@ -147,7 +147,7 @@ class Categorify(StatOperator):
     def _described(
         self, inputs: Inputs, vocabulary: Vocabulary, columns: Sequence[str], fitted: Fitted | None, total: int | None
     ) -> ColumnSchema:
-        first = inputs.column(columns[0])
+        first = listed(inputs.column(columns[0]))
         if vocabulary.combined:
             first = ColumnSchema(vocabulary.name)
         made = retagged(first, Tags.CATEGORICAL).with_dtype(self.dtype or "int64")
@@ -180,7 +180,7 @@ class Categorify(StatOperator):
             return row.map_batches(lambda rows: encode(rows.struct.unnest().get_columns()), return_dtype=dtype)
         return inputs[columns[0]].map_batches(
             lambda values: over_leaves(values, lambda leaves: encode([leaves])),
-            return_dtype=like(inputs.column(columns[0]), self.dtype or "int64"),
+            return_dtype=like(listed(inputs.column(columns[0])), self.dtype or "int64"),
         )
 
     @property
@@ -235,7 +235,7 @@ def _cardinality(vocabulary: Vocabulary, fitted: Fitted) -> int:
 
 
 def _leaf_type(column: ColumnSchema) -> pl.DataType:
-    return frame_type(ColumnSchema(column.name, column.dtype))
+    return frame_type(ColumnSchema(column.name, listed(column).dtype))
 
 
 def _for(given: Any, columns: Sequence[str]) -> int | None:

@@ -21,6 +21,11 @@ def retagged(column: ColumnSchema, tag: str) -> ColumnSchema:
     return replace(column, tags=(column.tags - gone) | {str(tag)})
 
 
+def listed(column: ColumnSchema) -> ColumnSchema:
+    """A list of strings, which a schema calls by the name of its whole type, described as a list like any other."""
+    return replace(column, dtype="string", is_list=True) if column.dtype == "list[string]" else column
+
+
 def like(column: ColumnSchema, leaf: Any) -> pl.DataType:
     """A type with these leaves: lists where the column has lists."""
     return frame_type(column.with_dtype(leaf))
