@@ -202,3 +202,9 @@ def test_what_cannot_be_meant_is_refused(paths):
     lists = pl.DataFrame({"a": [[1], [2, 3]], "x": [1.0, 2.0]})
     with pytest.raises(ColumnError, match="list column"):
         Loader(lists, cats=["a"], conts=["x"])
+
+
+def test_ranks_divide_the_rows(paths):
+    parts = [loaders(paths, conts=["x2"], global_size=2, global_rank=rank) for rank in range(2)]
+    assert len(parts[0].train) == len(parts[1].train) == 8
+    assert sorted(int(x) for part in parts for _, x_cont, _ in part.train for x in x_cont[:, 0]) == list(range(2000))

@@ -16,7 +16,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 
 import rowmill
 from rowmill.errors import ArgumentError, StateError
-from rowmill.loader.lightning import DataModule
+from rowmill.loader.lightning import DataModule, Epochs
 from rowmill.loader.torch import Loader, TorchAsyncItr
 from tests.conftest import make_table, write_files
 from tests.loader.lightning_model import QUIET, Interrupt, Model, StopError
@@ -118,6 +118,24 @@ def test_two_ranks_are_interrupted_and_go_on(tmp_path):
         found = json.loads((tmp_path / f"{rank}.json").read_text())
         expected = [rows for _, rows in planned(tmp_path / "table", 1, global_size=2, global_rank=rank)]
         assert found["before"] + found["after"] == expected and len(found["before"]) == 2
+
+
+def test_an_elastic_run_goes_on_with_another_number_of_ranks(folder):
+    def epochs(ranks, rank):
+        settings = {**ORDER, "shuffle": True, "elastic": 2, "global_size": ranks, "global_rank": rank}
+        return Epochs(Loader(rowmill.Dataset(folder), 100 // ranks, **settings), lambda: float("inf"))
+
+    one, rows = epochs(1, 0), set()
+    for number, (features, _) in enumerate(one, 1):
+        rows |= set(features["id"].tolist())
+        if number == 3:
+            break
+    assert len(rows) == 300
+    for rank in range(2):
+        part = epochs(2, rank)
+        part.load_state_dict(one.state_dict())
+        rows |= {row for features, _ in part for row in features["id"].tolist()}
+    assert rows == set(range(1003))
 
 
 def test_other_stages_and_loaders(folder):
