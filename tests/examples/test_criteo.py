@@ -55,6 +55,7 @@ def test_text_with_hexadecimal_ids_gives_the_same_table(etl, tmp_path):
         text.append(day.with_suffix(""))
         frame.write_csv(text[-1], separator="\t", include_header=False)
     assert len(text[0].read_text().splitlines()[0].split("\t")) == 40
+    assert {etl.open_days(text).schema[name].dtype for name in etl.CATEGORICAL_COLUMNS} == {"int64"}
     tables, sizes = [], []
     for paths in (days, text):
         workflow = etl.make_workflow(2).fit(etl.open_days(paths[:1]))

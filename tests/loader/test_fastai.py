@@ -133,6 +133,7 @@ def test_what_fastai_asks_of_a_loader(paths):
         assert torch.equal(first, again), "one_batch() is the batch that the epoch begins with"
     other = train.new(shuffle=False, drop_last=True, bs=300, num_workers=0)
     assert (other.bs, len(other), other.drop_last, other.shuffle) == (300, 6, True, False)
+    assert (train.new().shuffle, valid.new().shuffle, other.new().drop_last) == (True, False, True)
     assert pickle.loads(pickle.dumps(train)).n == 2000
     learn = learner(dls)
     assert "128 x 2" in str(learn.summary())
@@ -186,6 +187,7 @@ def test_labels_and_empty_groups(paths):
     data = rowmill.Dataset(paths / "train")
     x_cat, x_cont, y = Loader(data, 10, cats=[], conts=["x1", "x2"], labels=["x1"]).one_batch()
     assert (x_cat.shape, x_cont.shape, y.dtype) == ((10, 0), (10, 2), torch.float32)
+    assert Loader(data, 10, cats=["shop"]).one_batch()[1].shape == (10, 0)
     assert Loader(data, 10, conts=["x1"], labels=["label", "x2"]).one_batch()[2].shape == (10, 2)
     assert Loader(data, 10, conts=["x1"], labels="x2", label_dtype="int64").one_batch()[2].dtype == torch.int64
     assert len(Loader(data, 10, conts=["x1"]).one_batch()) == 2

@@ -51,8 +51,7 @@ class Epochs:
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        own = {"global_rank": self.loader.global_rank} if "global_rank" in state_dict else {}
-        self.loader.load_state_dict({**state_dict, **own})
+        self.loader.load_state_dict({**state_dict, "global_rank": self.loader.global_rank})
 
 
 class DataModule(LightningDataModule):
