@@ -57,7 +57,7 @@ def test_a_page_runs_from_top_to_bottom(name, tmp_path):
 
 def test_no_program_is_left_out():
     """Every page with a program is run by a test here, or by one that is named."""
-    elsewhere = {"keras-and-jax", "workflow", "store"}
+    elsewhere = {"keras-and-jax", "workflow", "store", "training"}
     pages = {path.stem for path in DOCS.glob("*.md") if "```python" in path.read_text()}
     assert pages == {"index", "performance", "ranks", "migrating"} | elsewhere
 
@@ -67,3 +67,13 @@ def test_the_site_builds(tmp_path):
     found = subprocess.run(command, cwd=DOCS.parent, capture_output=True, text=True, timeout=200)
     assert found.returncode == 0, found.stderr[-4000:]
     assert "TorchAsyncItr" in (tmp_path / "site" / "api" / "index.html").read_text()
+
+
+def test_the_page_on_training_runs(tmp_path):
+    programs = re.findall(r"```python\n(.*?)```", PAGE.with_name("training.md").read_text(), re.S)
+    assert len(programs) == 3
+    check = "assert trainer.global_step == 16 and probabilities.shape == (2000, 2)"
+    found = subprocess.run(
+        [sys.executable, "-c", "\n".join([*programs, check])], cwd=tmp_path, capture_output=True, text=True, timeout=200
+    )
+    assert found.returncode == 0, found.stderr

@@ -32,6 +32,8 @@ def test_keras_on_another_backend_needs_no_tensorflow():
         ("keras_layers", "keras", "keras"),
         ("jax", "jax", "jax"),
         ("torch", "torch", "torch"),
+        ("fastai", "fastai", "fastai"),
+        ("lightning", "lightning", "lightning"),
     ],
 )
 def test_a_missing_framework_is_one_sentence(module, missing, extra):

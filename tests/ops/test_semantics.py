@@ -95,6 +95,19 @@ def test_lists_of_strings():
     assert workflow.transform({"g": ["b", "x"]}) == {"g": [3, 2]}
 
 
+def test_lists_of_strings_are_encoded_like_any_list(tmp_path):
+    data = pl.DataFrame({"x": [["c", "a"], None, [], ["a", None, "z"]]})
+    made = run(["x"] >> ops.Categorify(), data)
+    assert made["x"].to_list() == [[4, 3], None, [], [3, 1, 5]] and made["x"].dtype == pl.List(pl.Int64)
+    workflow = Workflow(["x"] >> ops.Categorify()).fit(data)
+    workflow.save(tmp_path / "saved")
+    loaded = Workflow.load(tmp_path / "saved")
+    for one in (workflow, loaded):
+        assert get_embedding_sizes(one) == ({}, {"x": (6, 16)}) and one.output_schema["x"].is_list
+        assert one.transform(Dataset(data)).to_polars().equals(made)
+        assert one.transform(data.head(0))["x"].dtype == pl.List(pl.Int64)
+
+
 def test_integers_and_strings_are_exact_at_any_size():
     near = [2**62, 2**62 + 1, 2**62 + 2, -(2**62), 2**63 - 1, -(2**63)]
     made = run(["x"] >> ops.Categorify(), {"x": pl.Series(near, dtype=pl.Int64)})
