@@ -36,7 +36,22 @@ ALLOWED = {
     "cache": {"store"},
     "dataset": {"errors", "schema", "sizes", "sources", "sinks", "loader.torch_map"},  # the last when it is called
     "io": {"dataset", "sinks"},
-    "loader": {"errors", "lock", "schema", "sizes", "sources.source", "progress", "feed", "store", "dataset", "loader"},
+    "loader": {
+        "errors",
+        "lock",
+        "schema",
+        "sizes",
+        "sources.source",
+        "progress",
+        "feed",
+        "store",
+        "dataset",
+        "report",  # when loader.report() is called
+        "loader",
+    },
+    "report": {"errors", "schema", "progress", "dataset", "feed.explain", "feed.show", "feed.stats", "report"},
+    "cli": {"errors", "schema", "progress", "dataset", "workflow", "ops", "cache", "report", "tools", "cli"},
+    "__main__": {"cli"},
     "tools": {"*"},
 }
 FRAMEWORKS = {"torch", "tensorflow", "keras", "jax", "fastai", "lightning", "tensordict"}
