@@ -1,17 +1,14 @@
-"""The command `rowmill`: words in, an exit code out. 0 is well, 1 a mistake or trouble that one sentence explains, 2 wrong usage.
+"""The command `rowmill`: words in, an exit code out: 0 done, 1 trouble that one sentence explains, 2 wrong usage.
 
 One function a command; each calls the public API and shows what it gives, as a table or (`--json`) for machines.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
 from rowmill.errors import RowmillError
-
-INTERRUPTED = 130  # what shells expect after Ctrl-C
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,13 +23,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         app(args=None if arguments is None else list(arguments), prog_name="rowmill")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BrokenPipeError:  # `rowmill inspect ... | head` has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except (RowmillError, OSError) as error:
         return _fail(str(error) or type(error).__name__)
-    except KeyboardInterrupt:
-        return INTERRUPTED
     return 0
 
 

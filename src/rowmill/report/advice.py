@@ -58,22 +58,22 @@ def _on_columns(columns: Sequence[ColumnFacts]) -> Iterator[Advice]:
     strings = [c.name for c in columns if c.dtype == "string"]
     if strings:
         yield Advice(
-            f"{_named(strings)} of text, which no tensor holds",
+            f"text, which no tensor holds, in {_named(strings)}",
             f"turn text into ids first: rowmill fit ... --cats {strings[0]}",
         )
     nulls = [c.name for c in columns if c.nulls > 0]
     if nulls:
         yield Advice(
-            f"{_named(nulls)} with nulls, which loaders refuse unless told what to put there",
+            f"nulls, which loaders refuse unless told what to put there, in {_named(nulls)}",
             "fill them in a workflow (FillMissing, Categorify), or pass nulls=0 or nulls='mask' to the loader",
         )
     constant = [c.name for c in columns if c.distinct == 1 and not c.nulls]
     if constant:
-        yield Advice(f"{_named(constant)} with one value only, as far as seen", "leave it out with columns=")
+        yield Advice(f"one value only, as far as seen, in {_named(constant)}", "leave it out with columns=")
     wide = [c.name for c in columns if c.dtype == "int64" and Tags.CATEGORICAL in c.tags and _fits(c)]
     if wide:
         yield Advice(
-            f"{_named(wide)} of 8-byte ids that would fit in 4, as far as seen",
+            f"ids of 8 bytes that would fit in 4, as far as seen, in {_named(wide)}",
             "halve their bytes: index_dtype='int32' in TorchAsyncItr, or the operator ReduceDtypeSize",
         )
 

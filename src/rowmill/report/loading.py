@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rowmill.dataset import Dataset
 from rowmill.errors import ColumnError, MissingExtraError
-from rowmill.schema import ColumnSchema
+from rowmill.schema import ColumnSchema, Schema
 
 if TYPE_CHECKING:
     from rowmill.loader.streamed import Streamed
@@ -41,17 +41,11 @@ def open_loader(
     seed: int = 0,
     memory: int | float | str = "1GB",
     threads: int | None = None,
-    cache: str | None = None,
+    ranks: int = 1,
 ) -> Streamed:
-    """A loader of these columns, by default of all that a tensor can hold."""
-    chosen = [dataset.schema[name] for name in columns] if columns else [c for c in dataset.schema if _loads(c)]
-    if not chosen:
-        raise ColumnError(f"none of the {len(dataset.schema)} columns can be loaded; wanted numbers, times or text")
-    name = framework()
-    more: dict[str, Any] = {"cache": cache} if name == "torch" and cache is not None else {}
-    if cache is not None and not more:
-        raise MissingExtraError(f"a cache was asked for, but only {name} is installed; pip install 'rowmill[torch]'")
-    made: Streamed = import_module(f"rowmill.loader.{name}").Loader(
+    """A loader of these columns, by default of all that a tensor can hold; the first of so many ranks."""
+    chosen = [dataset.schema[name] for name in columns or loadable(dataset.schema)]
+    made: Streamed = import_module(f"rowmill.loader.{framework()}").Loader(
         dataset,
         batch_size,
         columns=[c.name for c in chosen],
@@ -61,9 +55,18 @@ def open_loader(
         memory=memory,
         threads=threads,
         nulls={c.name: _fill(c) for c in chosen},
-        **more,
+        global_size=ranks,
+        global_rank=0,
     )
     return made
+
+
+def loadable(schema: Schema) -> list[str]:
+    """The columns that a tensor can hold, or an array of text."""
+    found = [column.name for column in schema if _loads(column)]
+    if not found:
+        raise ColumnError(f"none of the {len(schema)} columns can be loaded; wanted numbers, times or text")
+    return found
 
 
 def _loads(column: ColumnSchema) -> bool:

@@ -114,11 +114,15 @@ def of_loader(
     trained: bool = True,
     sample: int = SAMPLE_ROWS,
     progress: bool | None = None,
+    place: str | None = None,
 ) -> Report:
-    """The report on a loader: its table, its next epoch and its latest iteration; written to `path` if there is one."""
+    """The report on a loader: its table, its next epoch and its latest iteration; written to `path` if there is one.
+
+    `place`: what the table is called on the page; by default where its files are.
+    """
     table = loader.dataset
     dataset = table if isinstance(table, Dataset) else Dataset(table.source, schema=table.schema)
-    facts = measure_table(dataset, _place(dataset), sample=sample, progress=progress)
+    facts = measure_table(dataset, _place(dataset) if place is None else place, sample=sample, progress=progress)
     report = Report(facts, loader.plan(column), loader.stats(), trained, _now())
     if path is not None:
         report.write(path)

@@ -11,7 +11,7 @@ from html import escape
 from rowmill.report.pictures import Bars, Histogram, Line, Picture
 
 WIDTH = 400.0
-LETTER = 6.6  # units of a letter, about
+LETTER = 7.0  # units of a letter, about
 TEXTS = 58.0  # units for the figures beside them
 ROW = 22.0
 PLOT = 120.0  # height of a histogram or a line
@@ -39,7 +39,7 @@ def _svg(width: float, height: float, title: str, inner: str, kind: str = "chart
 
 def _bars(picture: Bars) -> str:
     longest = max(picture.values, default=0.0) or 1.0
-    names = 8 + LETTER * min(LETTERS, max(map(len, picture.labels), default=0))
+    names = 12 + LETTER * min(LETTERS, max(map(len, picture.labels), default=0))
     parts = []
     for number, (label, value, text) in enumerate(zip(picture.labels, picture.values, picture.texts, strict=True)):
         y = number * ROW
