@@ -110,7 +110,7 @@ def measure_column(series: pl.Series, column: ColumnSchema) -> ColumnFacts:
         top_share=top / max(1, len(values)),
         top_value=_text(counts[counts.columns[0]][0]) if counts.height else "",
         minimum=_text(values.min()) if len(values) and values.dtype != pl.Binary else "",
-        mean=float(numbers.mean()) if numbers is not None and len(numbers) else None,
+        mean=_mean(numbers),
         maximum=_text(values.max()) if len(values) and values.dtype != pl.Binary else "",
         skewness=skewness,
         length=length,
@@ -144,6 +144,14 @@ def _shape(counts: pl.DataFrame, numbers: Any, column: ColumnSchema, skewness: f
         return "none", None, None, (), ()
     head = counts.head(BINS)
     return "values", None, None, tuple(head["rows"].to_list()), tuple(_text(v) for v in head[head.columns[0]])
+
+
+def _mean(numbers: Any) -> float | None:
+    if numbers is None or not len(numbers):
+        return None
+    with np.errstate(over="ignore"):
+        found = float(numbers.mean())
+    return found if math.isfinite(found) else None
 
 
 def _skewness(numbers: Any) -> float | None:
