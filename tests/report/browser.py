@@ -21,13 +21,15 @@ FLAGS = [
     "--enable-logging=stderr", "--virtual-time-budget=3000",
 ]  # fmt: skip
 
+HEIGHT = 1400
+
 # Goes first, so that nothing escapes it.
 WATCH = """<script>
 window.found = {errors: [], blocked: []};
 window.addEventListener("error", (event) => found.errors.push(String(event.message || event.target)), true);
 document.addEventListener("securitypolicyviolation", (event) => found.blocked.push(event.blockedURI));
 </script>"""
-# Goes last: looks at the page as a reader would, clicks, and leaves what it saw in the page.
+# Goes last: looks at the page as a reader would, clicks, and tells the frame what it saw.
 CHECK = """<script>
 window.addEventListener("load", () => setTimeout(() => {
   const table = document.querySelector("table.sortable");
@@ -51,12 +53,13 @@ window.addEventListener("load", () => setTimeout(() => {
   found.paper = getComputedStyle(document.body).backgroundColor;
   found.headings = [...document.querySelectorAll("h2")].map((h) => h.textContent);
   found.scripts = document.scripts.length;
-  const result = document.createElement("pre");
-  result.id = "found";
-  result.textContent = JSON.stringify(found);
-  document.body.append(result);
+  parent.postMessage(JSON.stringify(found), "*");
 }, 50));
 </script>"""
+# No window of Chromium's is narrower than 500 pixels; a frame is as wide as one likes.
+FRAME = """<!doctype html><body style="margin:0"><pre id="found"></pre><script>
+window.addEventListener("message", (event) => { document.getElementById("found").textContent = event.data; });
+</script><iframe src="%s" style="width:%dpx;height:%dpx;border:0"></iframe>"""
 
 
 def look(page: str, folder: Path, *, width: int = 1200, dark: bool = False) -> dict:
@@ -64,7 +67,7 @@ def look(page: str, folder: Path, *, width: int = 1200, dark: bool = False) -> d
     watched = page.replace("<head>", "<head>" + WATCH, 1).replace("</body>", CHECK + "</body>", 1)
     (folder / "watched.html").write_text(watched, "utf-8")
     done = _run(folder, "watched.html", ["--dump-dom"], width, dark)
-    match = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.S)
+    match = re.search(r'<pre id="found">(.+?)</pre>', done.stdout, re.S)
     assert match, f"the page's check did not come to its end: {done.stderr[-2000:]}"
     found = json.loads(unescape(match[1]))
     found["console"] = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
@@ -80,6 +83,7 @@ def picture(page: str, folder: Path, *, width: int = 1200, dark: bool = False) -
 
 def _run(folder: Path, name: str, wanted: list[str], width: int, dark: bool) -> subprocess.CompletedProcess:
     scheme = ["--blink-settings=preferredColorScheme=0"] if dark else []
-    own = [f"--user-data-dir={folder / 'profile'}", f"--window-size={width},1400"]
-    command = [CHROMIUM, *FLAGS, *scheme, *own, *wanted, (folder / name).as_uri()]
+    own = [f"--user-data-dir={folder / 'profile'}", f"--window-size={max(500, width)},{HEIGHT}"]
+    (folder / "frame.html").write_text(FRAME % (name, width, HEIGHT), "utf-8")
+    command = [CHROMIUM, *FLAGS, *scheme, *own, *wanted, (folder / "frame.html").as_uri()]
     return subprocess.run(command, capture_output=True, text=True, timeout=90, check=True)

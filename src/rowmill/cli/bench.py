@@ -35,11 +35,12 @@ def bench(
         raise ArgumentError(f"{path} has no rows; wanted some to load")
     chosen = shown.names(columns) or loadable(data.schema)
     paces: dict[str, Pace] = {}
-    with progress_bar(CEILING, data.num_rows) as passed:
+    tenths = int(10 * seconds)
+    with progress_bar(CEILING, tenths) as passed:
         paces[CEILING] = pace.decode(data, chosen, seconds=seconds, passed=passed)
-    with progress_bar(OURS, data.num_rows) as passed:
+    with progress_bar(OURS, tenths) as passed:
         paces[OURS] = pace.rowmill(data, chosen, batch_size, seconds=seconds, passed=passed)
-    with progress_bar(STOCK, data.num_rows) as passed:
+    with progress_bar(STOCK, tenths) as passed:
         stock = pace.stock(data, chosen, batch_size, seconds=seconds, passed=passed)
     if stock is not None:
         paces[STOCK] = stock

@@ -47,7 +47,7 @@ class Report:
         limit = {
             "model": "taking batches from the loader limits it, not reading them",
             "cpu": f"the processor limits it: {run.cores} cores were busy",
-            "storage": "storage limits it: cores were idle while rows were awaited",
+            "storage": "storage limits it, or other programs that had the cores",
         }[run.bound]
         return (
             f"This machine loads {pictures.count(run.rows_per_second)} rows a second; {limit}",

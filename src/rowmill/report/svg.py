@@ -1,6 +1,6 @@
 """Pictures as inline SVG: a picture in, a string out. Colours are CSS variables, so they follow light and dark.
 
-A picture is 400 units wide, about the width of a phone; text of 12 units stays readable there.
+A picture is 400 units wide, about the width of a phone; text of 13 units stays readable there.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from html import escape
 from rowmill.report.pictures import Bars, Histogram, Line, Picture
 
 WIDTH = 400.0
-LETTER = 7.0  # units of a letter, about
-TEXTS = 58.0  # units for the figures beside them
+LETTER = 7.5  # units of a letter, about
+TEXTS = 62.0  # units for the figures beside them
 ROW = 22.0
 PLOT = 120.0  # height of a histogram or a line
-LETTERS = 20  # of a name beside its bar
+LETTERS = 18  # of a name beside its bar
 
 
 def draw(picture: Picture) -> str:
