@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rowmill.feed.explain import PlanReport
 from rowmill.feed.show import bytes_text
 from rowmill.feed.stats import Moment, RunReport
 from rowmill.report.facts import ColumnFacts, TableFacts
+
+if TYPE_CHECKING:
+    from rowmill.feed.explain import PlanReport  # loads numba
 
 MOST_BARS = 16  # of the columns of a wide table; the table beside the picture has them all
 STRETCHES = 40  # of time in a picture of a run

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rowmill.dataset import Dataset
-from rowmill.feed.explain import PlanReport
 from rowmill.feed.stats import RunReport
 from rowmill.report import page, pictures, png
 from rowmill.report.facts import TableFacts
 from rowmill.report.table import SAMPLE_ROWS, measure_table
 
 if TYPE_CHECKING:
+    from rowmill.feed.explain import PlanReport  # loads numba
     from rowmill.loader.streamed import Streamed
 
 
