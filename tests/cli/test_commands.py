@@ -3,8 +3,12 @@
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
+import tomllib
+from contextlib import suppress
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -63,7 +67,7 @@ def test_plan_says_what_the_loader_says(folder, run, answer):
         rowmill.Dataset(folder), 100, columns=["id", "label"], shuffle=True, global_size=2, global_rank=0
     ).plan("label")
     assert (found["steps"], found["rows"], found["neighbours"]) == (plan.steps, plan.rows, plan.neighbours)
-    assert found["mixing"]["ratio" if "ratio" in found["mixing"] else "measured"] == plan.mixing.measured
+    assert found["mixing"]["measured"] == plan.mixing.measured
     assert answer("plan", folder, "--no-shuffle")["neighbours"] == 1
     assert "shuffled together" in run("plan", folder)[1]
 
@@ -178,6 +182,33 @@ def test_without_typer_it_names_the_extra():
     code = "import sys; sys.modules['typer'] = None; from rowmill.cli import main; sys.exit(main(['inspect', '.']))"
     done = python("-c", code)
     assert done.returncode == 1 and "pip install 'rowmill[cli]'" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_importing_rowmill_loads_neither_the_command_nor_the_report():
+    found = python("-c", "import rowmill, sys; print(*sys.modules)").stdout.split()
+    assert "rowmill" in found and not {"typer", "rich", "rowmill.cli", "rowmill.report"} & set(found)
+
+
+def test_the_command_is_installed_with_its_extra():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert project["scripts"]["rowmill"] == "rowmill.cli:main"
+    assert any(need.startswith("typer") for need in project["optional-dependencies"]["cli"])
+
+
+def test_ctrl_c_ends_it_with_130_and_no_traceback(folder):
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "rowmill", "bench", str(folder), "--seconds", "60"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs) as process:
+        shown = b""
+        while b"decoding alone" not in shown:
+            shown += os.read(ours, 10_000)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+    os.set_blocking(ours, False)
+    with suppress(BlockingIOError):
+        shown += os.read(ours, 100_000)
+    os.close(ours), os.close(theirs)
+    assert b"Traceback" not in shown
 
 
 def test_without_a_framework_it_names_one(folder):

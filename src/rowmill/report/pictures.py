@@ -128,11 +128,17 @@ def _over_time(timeline: Sequence[Moment]) -> Iterator[Picture]:
     times = np.linspace(0, seconds[-1], min(STRETCHES, len(timeline)) + 1)
     step, middle, right = times[1], tuple(((times[1:] + times[:-1]) / 2).tolist()), f"{seconds[-1]:.2g} s"
     rates = np.diff(np.interp(times, seconds, [m.rows for m in moments])) / step
-    yield Line("Rows per second", middle, tuple(rates.tolist()), right, count(max(rates)))
+    note = f"means of {step:.2g} s; rows come chunk by chunk"
+    yield Line("Rows per second", middle, tuple(rates.tolist()), right, count(max(rates)), note)
     waits = np.clip(np.diff(np.interp(times, seconds, [m.waited for m in moments])) / step, 0, 1)
     yield Line("Share of time spent waiting", middle, tuple(waits.tolist()), right, f"{max(waits):.0%}")
     ready = np.interp(middle, seconds, [m.ready_rows for m in moments])
-    yield Line("Rows ready in the queue", middle, tuple(ready.tolist()), right, count(max(ready)))
+    note = (
+        "packed ahead of the chunk that is handed out"
+        if max(ready)
+        else "none: each chunk was taken once it was packed"
+    )
+    yield Line("Rows ready in the queue", middle, tuple(ready.tolist()), right, count(max(ready)), note)
 
 
 def count(number: float) -> str:

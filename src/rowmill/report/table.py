@@ -36,6 +36,11 @@ def measure_table(
     """The figures of a table, with advice. At most about `sample` rows are read; a smaller table is read whole."""
     frame = sample_rows(dataset, sample, progress=progress)
     fragments = dataset.source.fragments
+    columns = []
+    with progress_bar("Looking at columns", len(dataset.schema), progress) as done:
+        for column in dataset.schema:
+            columns.append(measure_column(frame[column.name], column))
+            done(1)
     rows_of_file = Counter[int]()
     for fragment in fragments:
         rows_of_file[fragment.unit] += fragment.rows
@@ -47,7 +52,7 @@ def measure_table(
         row_bytes=float(dataset.source.row_bytes(dataset.columns)),
         fragment_rows=tuple(fragment.rows for fragment in fragments),
         sampled_rows=frame.height,
-        columns=tuple(measure_column(frame[c.name], c) for c in dataset.schema),
+        columns=tuple(columns),
     )
     return replace(facts, advice=tuple(advise(facts, tuple(rows_of_file.values()))))
 
@@ -72,16 +77,11 @@ def _slices(fragment_rows: list[int], most: int) -> Iterator[tuple[int, int, int
         return
     ends = np.cumsum(fragment_rows)
     count = min(SLICES, max(1, most))
-    last = (-1, 0)
     for place in range(count):
         row = total * place // count
         number = int(np.searchsorted(ends, row, side="right"))
         start = row - int(ends[number] - fragment_rows[number])
-        start = max(start, last[1] if last[0] == number else 0)
-        rows = min(most // count, fragment_rows[number] - start)
-        if rows > 0:
-            yield number, start, rows
-            last = number, start + rows
+        yield number, start, min(most // count, fragment_rows[number] - start)
 
 
 def measure_column(series: pl.Series, column: ColumnSchema) -> ColumnFacts:
