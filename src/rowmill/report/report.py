@@ -51,8 +51,8 @@ class Report:
         }[run.bound]
         return (
             f"This machine loads {pictures.count(run.rows_per_second)} rows a second; {limit}",
-            f"Nothing was trained: this is the most a model could be fed. A training loop that takes fewer than "
-            f"{run.rows_per_second:,.0f} rows a second does not wait for data.",
+            f"Nothing was trained: this is the most a model could be fed. One that takes fewer than "
+            f"{run.rows_per_second:,.0f} rows a second, and leaves the cores to the loader, does not wait for data.",
         )
 
     def html(self) -> str:
