@@ -59,7 +59,7 @@ class Stats:
             self._note()
 
     def _note(self) -> None:
-        """Remember this moment, at even distances however long the pass: 0.7 microseconds."""
+        """Remember this moment, at even distances however long the pass: 2 microseconds, of ever fewer batches."""
         seconds = time.perf_counter() - self.started
         self._moments.append(Moment(seconds, self.rows, self.waited, max(0, self.ready_rows)))
         if len(self._moments) >= MOMENTS:

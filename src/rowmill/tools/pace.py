@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from rowmill.dataset import Dataset
@@ -82,14 +81,16 @@ def stock(dataset: Dataset, columns: Sequence[str], batch_size: int, *, seconds:
         from torch.utils.data import DataLoader, TensorDataset
     except ImportError:
         return None
-    frame = dataset.head(STOCK_ROWS).select(columns).select(pl.selectors.numeric() | pl.selectors.boolean())
-    if not frame.width:
-        return None
+    frame = dataset.head(STOCK_ROWS).select(columns)
+    numbers = (
+        frame.select(pl.selectors.integer() | pl.selectors.boolean()).cast(pl.Int64, strict=False),
+        frame.select(pl.selectors.float()),
+    )
     matrices = [
-        torch.from_numpy(np.ascontiguousarray(frame.select(same).fill_null(0).to_numpy()))
-        for same in (pl.selectors.integer() | pl.selectors.boolean(), pl.selectors.float())
-        if frame.select(same).width
+        torch.from_numpy(part.fill_null(0).to_numpy(order="c", writable=True)) for part in numbers if part.width
     ]
+    if not matrices:
+        return None
     loader = DataLoader(TensorDataset(*matrices), batch_size, shuffle=True, generator=torch.Generator().manual_seed(0))
 
     def rows() -> Iterator[int]:
