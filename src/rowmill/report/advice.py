@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from rowmill.report.facts import Advice, ColumnFacts, TableFacts
 from rowmill.schema import Tags
 
-LARGE_BYTES = 85_000_000  # decoded; a larger row group is read in slices with memory="1GB", for 40% more work
+LARGE_BYTES = 83_000_000  # decoded; with memory="1GB" a larger row group is read in slices, for 40% more work
 SMALL_BYTES = 1_000_000  # decoded; a smaller row group costs more to open than to decode
 GOOD_BYTES = 32_000_000  # decoded; small enough to shuffle well, large enough to be read at full speed
 INT32_IDS = 2**31
