@@ -233,6 +233,7 @@ def test_progress_is_for_terminals_only(folder):
     ours, theirs = pty.openpty()
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, timeout=120)
+        os.set_blocking(ours, False)  # or a bar that is missing would be awaited for ever
         shown = os.read(ours, 100_000).decode()
     finally:
         os.close(ours), os.close(theirs)
