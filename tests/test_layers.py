@@ -46,11 +46,15 @@ ALLOWED = {
         "feed",
         "store",
         "dataset",
+        "report",  # when loader.report() is called
         "loader",
         "workflow",
         "ops",
         "graph.node",  # in feature_workflow alone, which makes one
     },
+    "report": {"errors", "schema", "progress", "dataset", "feed.explain", "feed.show", "feed.stats", "report"},
+    "cli": {"errors", "schema", "progress", "dataset", "workflow", "ops", "cache", "report", "tools", "cli"},
+    "__main__": {"cli"},
     "tools": {"*"},
 }
 FRAMEWORKS = {"torch", "tensorflow", "keras", "jax", "fastai", "lightning", "tensordict"}

@@ -82,6 +82,10 @@ class ItemError(RowmillError, ValueError):
     """An item of a map-style dataset that cannot be stored beside the others; the message names its index."""
 
 
+class MissingExtraError(RowmillError, ImportError):
+    """Something that needs a package which is not installed; the message names the extra that brings it."""
+
+
 class CacheWarning(UserWarning):
     """A cache could not be used, and rows are read from their source instead; or it was rebuilt."""
 

@@ -13,6 +13,18 @@ from dataclasses import dataclass, field
 
 from rowmill.feed.show import Shown, bytes_text
 
+MOMENTS = 256  # kept of a pass; when there are more, every other one is dropped
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """How far a pass was at one time: seconds since it began, rows handed out, seconds waited, rows ready."""
+
+    seconds: float
+    rows: int
+    waited: float
+    ready_rows: int
+
 
 @dataclass
 class Stats:
@@ -35,12 +47,24 @@ class Stats:
     _cpu: float = field(default_factory=time.process_time, repr=False)
     _cpu_ended: float | None = field(default=None, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _moments: list[Moment] = field(default_factory=list, repr=False)
+    _every: int = field(default=1, repr=False)
 
     def count(self, rows: int, padding: int) -> None:
         self.rows += rows - padding
         self.batches += 1
         self.padding = padding
         self.padding_rows += padding
+        if self.batches % self._every == 0:
+            self._note()
+
+    def _note(self) -> None:
+        """Remember this moment, at even distances however long the pass: 2 microseconds, of ever fewer batches."""
+        seconds = time.perf_counter() - self.started
+        self._moments.append(Moment(seconds, self.rows, self.waited, max(0, self.ready_rows)))
+        if len(self._moments) >= MOMENTS:
+            self._moments = self._moments[1::2]
+            self._every *= 2
 
     def wait(self, seconds: float) -> None:
         self.waited += seconds
@@ -84,6 +108,7 @@ class Stats:
             cpu_seconds=cpu,
             cores=os.cpu_count() or 1,
             threads=self.threads,
+            timeline=tuple(self._moments),
         )
 
 
@@ -105,6 +130,7 @@ class RunReport(Shown):
     cpu_seconds: float
     cores: int
     threads: int
+    timeline: tuple[Moment, ...] = ()
 
     @property
     def bound(self) -> str:

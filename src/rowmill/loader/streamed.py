@@ -7,13 +7,17 @@ framework; each loader adds its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol, TypeVar, cast
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from rowmill.feed.block import Batch
 from rowmill.feed.explain import PlanReport, explain
 from rowmill.feed.stats import RunReport
 from rowmill.feed.stored import as_rows
 from rowmill.feed.stream import Stream, Table
+
+if TYPE_CHECKING:
+    from rowmill.report import Report
 
 MASK = "__mask"  # with last="pad": which rows of a batch are real
 
@@ -118,6 +122,15 @@ class Streamed:
     def stats(self) -> RunReport:
         """What the latest iteration cost so far: time waited, time by stage, rows/s, and what limits it."""
         return self._stream.stats.report()
+
+    def report(self, path: str | PathLike[str] | None = None, *, column: str | None = None) -> Report:
+        """The dataset, the next epoch's plan and the latest iteration as one page; written to `path` if there is one.
+
+        Reads a sample of the table. A notebook shows what is returned. `column` is passed on to `plan`.
+        """
+        from rowmill.report import of_loader
+
+        return of_loader(self, path, column=column)
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next iteration be this epoch. Without it every iteration is one epoch further."""

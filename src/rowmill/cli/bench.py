@@ -1,0 +1,80 @@
+"""`rowmill bench`: what this machine reaches on these files, and what limits it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+from rowmill.cli import shown
+from rowmill.dataset import Dataset
+from rowmill.errors import ArgumentError
+from rowmill.progress import progress_bar
+from rowmill.report.loading import loadable
+from rowmill.tools import pace
+from rowmill.tools.pace import Pace
+
+NEAR = 0.7  # from this share of the ceiling on, decoding is what limits
+BUSY = 0.6  # from this share of the cores on, they are what limits
+
+CEILING, OURS, STOCK = "decoding alone", "Rowmill, shuffled", "stock DataLoader"
+
+
+def bench(
+    path: shown.Path_,
+    engine: shown.Engine = None,
+    batch_size: shown.BatchSize = 16_384,
+    columns: shown.Columns = None,
+    seconds: Annotated[float, typer.Option(min=0.01, help="How long each of the three is measured.")] = 4,
+    json: shown.Json = False,
+) -> None:
+    """Measure what this machine reaches on these files: decoding alone, Rowmill, the stock DataLoader."""
+    data = Dataset(path, engine)
+    if not data.num_rows:
+        raise ArgumentError(f"{path} has no rows; wanted some to load")
+    chosen = shown.names(columns) or loadable(data.schema)
+    paces: dict[str, Pace] = {}
+    tenths = int(10 * seconds)
+    with progress_bar(CEILING, tenths) as passed:
+        paces[CEILING] = pace.decode(data, chosen, seconds=seconds, passed=passed)
+    with progress_bar(OURS, tenths) as passed:
+        paces[OURS] = pace.rowmill(data, chosen, batch_size, seconds=seconds, passed=passed)
+    with progress_bar(STOCK, tenths) as passed:
+        stock = pace.stock(data, chosen, batch_size, seconds=seconds, passed=passed)
+    if stock is not None:
+        paces[STOCK] = stock
+    if json:
+        found = {name: {"rows_per_second": p.rows_per_second, "busy": p.busy} for name, p in paces.items()}
+        shown.emit({"columns": chosen, "batch_size": batch_size, "paces": found, "limit": limit(paces)})
+        return
+    figures = ("rows/s", "of decoding", "cores busy")
+    table = shown.table(f"{len(chosen)} columns, batches of {batch_size:,} rows", "", *figures, right=figures)
+    for name, each in paces.items():
+        share = each.rows_per_second / paces[CEILING].rows_per_second
+        table.add_row(name, f"{each.rows_per_second:,.0f}", f"{share:.0%}", f"{each.busy:.0%}")
+    shown.show(table, limit(paces))
+    if stock is not None and data.num_rows > pace.STOCK_ROWS:
+        shown.show(
+            f"[dim]The stock DataLoader had the first {pace.STOCK_ROWS:,} rows in memory; reading is not counted.[/]"
+        )
+
+
+def limit(paces: Mapping[str, Pace]) -> str:
+    """What limits Rowmill here, as a sentence."""
+    ceiling, ours = paces[CEILING], paces[OURS]
+    share = ours.rows_per_second / ceiling.rows_per_second
+    if share < NEAR:
+        return (
+            f"Shuffling and packing limit: Rowmill reaches {share:.0%} of what decoding allows. "
+            f"Text and lists cost most; load only the columns that a model takes (--columns)."
+        )
+    if ceiling.busy > BUSY:
+        return (
+            f"Decoding limits, by the processor: Rowmill reaches {share:.0%} of it. "
+            f"Load fewer columns, write smaller dtypes, or keep rows decoded with cache=."
+        )
+    return (
+        f"Decoding limits, by storage: Rowmill reaches {share:.0%} of it while cores are idle. "
+        f"Use a faster disk, larger row groups, or cache= on a local disk."
+    )

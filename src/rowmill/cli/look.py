@@ -1,0 +1,121 @@
+"""`rowmill inspect`, `plan` and `report`: what a table is, what an epoch will be, and both with a run on a page."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rowmill.cli import shown
+from rowmill.dataset import Dataset
+from rowmill.progress import progress_bar
+from rowmill.report import Report, TableFacts, measure_table, of_dataset, of_loader, open_loader
+
+Sample = Annotated[int, typer.Option(min=1, help="Rows to look at; a table with no more is read whole.")]
+MixingColumn = Annotated[str | None, typer.Option(help="A column (a label, a time) to see how well it is mixed.")]
+Shuffle = Annotated[bool, typer.Option("--shuffle/--no-shuffle", help="Whether epochs are shuffled.")]
+
+
+def inspect(path: shown.Path_, engine: shown.Engine = None, sample: Sample = 200_000, json: shown.Json = False) -> None:
+    """Show a table: schema, rows, row groups, nulls, cardinalities, and what could be better."""
+    facts = measure_table(Dataset(path, engine), path, sample=sample)
+    if json:
+        shown.emit(facts.to_dict())
+        return
+    groups = facts.fragment_rows
+    more = "" if facts.file_bytes is None else f", {facts.file_bytes / 1e6:,.1f} MB on disk"
+    shown.show(
+        f"[bold]{facts.rows:,}[/] rows, {len(facts.columns)} columns, {facts.files:,} files{more}, "
+        f"{facts.rows * facts.row_bytes / 1e6:,.1f} MB decoded",
+        f"{len(groups):,} row groups of {min(groups, default=0):,} to {max(groups, default=0):,} rows, "
+        f"up to {max(groups, default=0) * facts.row_bytes / 1e6:,.1f} MB decoded",
+        _columns(facts),
+    )
+    for advice in facts.advice:
+        shown.show(f"[yellow]![/] {_plain(advice.found)}\n  [dim]{_plain(advice.do)}[/]")
+
+
+def _columns(facts: TableFacts) -> object:
+    seen = "all rows" if facts.exact else f"{facts.sampled_rows:,} sampled rows"
+    headings = ("column", "type", "nulls", "distinct", "min", "max", "commonest", "share", "tags")
+    table = shown.table(f"Columns, from {seen}", *headings, right=("nulls", "distinct", "min", "max", "share"))
+    least = "" if facts.exact else "≥ "
+    for c in facts.columns:
+        kind = f"list of {c.dtype}" if c.is_list else c.dtype
+        cells = [c.name, kind, f"{c.nulls:.1%}" if c.nulls else "", f"{least}{c.distinct:,}", c.minimum, c.maximum]
+        cells += [c.top_value, f"{c.top_share:.1%}", ", ".join(c.tags)]
+        table.add_row(*map(_plain, cells))
+    return table
+
+
+def plan(
+    path: shown.Path_,
+    engine: shown.Engine = None,
+    batch_size: shown.BatchSize = 65_536,
+    columns: shown.Columns = None,
+    memory: shown.Memory = "1GB",
+    shuffle: Shuffle = True,
+    ranks: Annotated[int, typer.Option(min=1, help="Processes that share an epoch.")] = 1,
+    mixing: MixingColumn = None,
+    json: shown.Json = False,
+) -> None:
+    """Say what an epoch will be: steps, memory, bytes, and how well the table is mixed."""
+    data, wanted = Dataset(path, engine), shown.names(columns)
+    loader = open_loader(data, batch_size, columns=wanted, memory=memory, shuffle=shuffle, ranks=ranks)
+    found = loader.plan(mixing)
+    if json:
+        shown.emit(asdict(found))
+    else:
+        shown.show(found)
+
+
+def report(
+    path: shown.Path_,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
+    engine: shown.Engine = None,
+    batch_size: shown.BatchSize = 65_536,
+    columns: shown.Columns = None,
+    memory: shown.Memory = "1GB",
+    sample: Sample = 200_000,
+    mixing: MixingColumn = None,
+    seconds: Annotated[float, typer.Option(min=0.0, help="Load for so long at most; 0 looks at the files only.")] = 10,
+    png: Annotated[Path | None, typer.Option(help="A folder for the pictures as PNG files.")] = None,
+    json: shown.Json = False,
+) -> None:
+    """Write a page on a table: the dataset, the plan, a run that loads it, and what limits that."""
+    data = Dataset(path, engine)
+    if seconds and data.num_rows:
+        found = _loaded(data, path, shown.names(columns), batch_size, memory, sample, mixing, seconds)
+    else:
+        found = of_dataset(data, path, sample=sample)
+    where = found.write(output)
+    pictures = [] if png is None else found.write_png(png)
+    if json:
+        shown.emit({**found.to_dict(), "path": str(where), "pictures": [str(p) for p in pictures]})
+    else:
+        shown.show(f"[bold]{found.verdict[0]}.[/]", f"Report: {_plain(str(where))}")
+
+
+def _loaded(
+    data: Dataset, path: str, columns: list[str] | None, batch_size: int, memory: str, sample: int,
+    mixing: str | None, seconds: float,
+) -> Report:  # fmt: skip
+    """Load for some time, then report on it."""
+    loader = open_loader(data, batch_size, columns=columns, memory=memory)
+    loader.peek()  # compiles, so that this is not counted
+    start, done = time.perf_counter(), 0
+    with progress_bar("Loading", data.num_rows) as passed:
+        for _ in loader:
+            passed(loader.num_rows_processed - done)
+            done = loader.num_rows_processed
+            if time.perf_counter() - start > seconds:
+                break
+    return of_loader(loader, column=mixing, trained=False, sample=sample, place=path)
+
+
+def _plain(text: str) -> str:
+    """Square brackets would be read as styles."""
+    return text.replace("[", r"\[")

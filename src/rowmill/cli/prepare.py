@@ -1,0 +1,119 @@
+"""`rowmill fit`, `transform` and `convert`: tables made ready for training."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rowmill.cli import shown
+from rowmill.dataset import Dataset
+from rowmill.ops.categorify import Categorify
+from rowmill.ops.describe import AddTags
+from rowmill.ops.fill import FillMissing
+from rowmill.ops.scale import Normalize
+from rowmill.schema import Tags
+from rowmill.workflow import Workflow
+
+Names = list[str] | None
+Output = Annotated[Path, typer.Option("--output", "-o", help="The folder to write.")]
+Files = Annotated[int | None, typer.Option(min=1, help="In how many files; by default one a partition.")]
+GroupRows = Annotated[int | None, typer.Option("--row-group-size", min=1, help="Rows of a row group.")]
+
+
+def fit(
+    path: shown.Path_,
+    output: Output,
+    workflow: Annotated[Path | None, typer.Option(help="A saved workflow whose operators are to learn.")] = None,
+    cats: Annotated[Names, typer.Option(help="Columns to turn into ids (Categorify).")] = None,
+    conts: Annotated[Names, typer.Option(help="Columns to fill and scale (FillMissing, Normalize).")] = None,
+    labels: Annotated[Names, typer.Option(help="Columns to pass on as they are.")] = None,
+    engine: shown.Engine = None,
+    memory: shown.Memory = "1GB",
+    json: shown.Json = False,
+) -> None:
+    """Let a workflow learn from a table, and save it. Without one, name the columns (or tag them in the schema)."""
+    start = time.perf_counter()
+    if workflow is not None and (cats or conts or labels):
+        raise typer.BadParameter("together with --workflow; give one of them", param_hint="--cats, --conts, --labels")
+    data = Dataset(path, engine)
+    made = Workflow.load(workflow) if workflow is not None else _simple(data, cats, conts, labels)
+    made.fit(data, memory=memory).save(output)
+    columns = made.output_schema.column_names
+    if json:
+        shown.emit({"path": str(output), "rows": data.num_rows, "columns": columns, "seconds": _since(start)})
+    else:
+        shown.show(f"Fitted on {data.num_rows:,} rows; the workflow makes {len(columns)} columns. Saved: {output}")
+
+
+def _simple(data: Dataset, cats: Names, conts: Names, labels: Names) -> Workflow:
+    """Ids, scaled numbers, and labels: what most tables need before a first model."""
+    tags = ((cats, Tags.CATEGORICAL), (conts, Tags.CONTINUOUS), (labels, Tags.TARGET))
+    groups = [shown.names(given) or data.schema.select_by_tag(tag).column_names for given, tag in tags]
+    steps: tuple[list[Any], ...] = (
+        [Categorify()],
+        [FillMissing(), Normalize()],
+        [AddTags(Tags.TARGET)],
+    )
+    node: Any = None
+    for columns, chain in zip(groups, steps, strict=True):
+        part: Any = columns
+        for step in chain if columns else ():
+            part = part >> step
+        if columns:
+            node = part if node is None else node + part
+    if node is None:
+        raise typer.BadParameter("nothing to fit: no column is named or tagged", param_hint="--cats, --conts, --labels")
+    return Workflow(node)
+
+
+def transform(
+    path: shown.Path_,
+    output: Output,
+    workflow: Annotated[Path, typer.Option(help="The saved, fitted workflow.")],
+    files: Files = None,
+    row_group_size: GroupRows = None,
+    engine: shown.Engine = None,
+    json: shown.Json = False,
+) -> None:
+    """Run a fitted workflow over a table, and write what comes out as Parquet files."""
+    start = time.perf_counter()
+    made = Workflow.load(workflow).transform(Dataset(path, engine))
+    made.to_parquet(output, output_files=files, row_group_size=row_group_size)
+    _written(output, start, json)
+
+
+def convert(
+    path: shown.Path_,
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write.")],
+    files: Files = None,
+    row_group_size: GroupRows = None,
+    compression: Annotated[str, typer.Option(help="snappy, zstd, lz4, gzip or none.")] = "snappy",
+    engine: shown.Engine = None,
+    sep: Annotated[str | None, typer.Option(help="CSV: what separates fields.")] = None,
+    names: Annotated[Names, typer.Option(help="CSV: names of the columns, where the file has none.")] = None,
+    hex_: Annotated[Names, typer.Option("--hex", help="Columns of hexadecimal text, to be read as integers.")] = None,
+    json: shown.Json = False,
+) -> None:
+    """Write CSV, Arrow or Parquet files as Parquet that suits streaming."""
+    start = time.perf_counter()
+    options: dict[str, Any] = {"sep": sep, "names": shown.names(names)}
+    dtypes = dict.fromkeys(shown.names(hex_) or (), "hex")
+    data = Dataset(path, engine, dtypes=dtypes or None, **{k: v for k, v in options.items() if v is not None})
+    data.to_parquet(output, output_files=files, row_group_size=row_group_size, compression=compression)
+    _written(output, start, json)
+
+
+def _written(output: Path, start: float, json: bool) -> None:
+    found = Dataset(output)
+    files = len({fragment.unit for fragment in found.source.fragments})
+    if json:
+        shown.emit({"path": str(output), "rows": found.num_rows, "files": files, "seconds": _since(start)})
+    else:
+        shown.show(f"Wrote {found.num_rows:,} rows in {files:,} files: {output}")
+
+
+def _since(start: float) -> float:
+    return round(time.perf_counter() - start, 3)

@@ -1,0 +1,44 @@
+"""`rowmill cache list` and `cache clear`: the stores that loaders keep on disk."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import rowmill
+from rowmill.cli import shown
+
+app = typer.Typer(help="Show or remove the stores that loaders keep on disk.", no_args_is_help=True)
+Folder = Annotated[
+    Path | None, typer.Argument(help="What loaders were given as cache=; by default that of cache='auto'.")
+]
+
+
+@app.command("list")
+def list_(folder: Folder = None, json: shown.Json = False) -> None:
+    """Show the stores of a cache folder, the one not used for the longest time first."""
+    entries = rowmill.cache.list(folder)
+    if json:
+        shown.emit([{**asdict(entry), "path": str(entry.path)} for entry in entries])
+        return
+    table = shown.table("Stores", "used", "size", "rows", "state", "made from", "path", right=("size", "rows"))
+    for entry in entries:
+        used = datetime.fromtimestamp(entry.used).strftime("%Y-%m-%d %H:%M")
+        rows = "" if entry.rows is None else f"{entry.rows:,}"
+        state = "complete" if entry.complete else "begun"
+        table.add_row(used, f"{entry.nbytes / 1e6:,.1f} MB", rows, state, entry.source, str(entry.path))
+    shown.show(table if entries else "No stores.")
+
+
+@app.command()
+def clear(folder: Folder = None, json: shown.Json = False) -> None:
+    """Remove all stores of a cache folder that no process is using."""
+    removed = rowmill.cache.clear(folder)
+    if json:
+        shown.emit({"removed": removed, "left": len(rowmill.cache.list(folder))})
+    else:
+        shown.show(f"Removed {removed} stores; {len(rowmill.cache.list(folder))} are left, in use.")

@@ -1,0 +1,91 @@
+"""What could be better about a table that is to be streamed: its facts in, advice out, the weightiest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rowmill.report.facts import Advice, ColumnFacts, TableFacts
+from rowmill.schema import Tags
+
+LARGE_BYTES = 83_000_000  # decoded; with memory="1GB" a larger row group is read in slices, for 40% more work
+SMALL_BYTES = 1_000_000  # decoded; a smaller row group costs more to open than to decode
+GOOD_BYTES = 32_000_000  # decoded; small enough to shuffle well, large enough to be read at full speed
+INT32_IDS = 2**31
+
+
+def advise(facts: TableFacts, file_rows: Sequence[int]) -> Iterator[Advice]:
+    """Advice on files and row groups, then on columns."""
+    if not facts.rows:
+        yield Advice("the table has no rows", "check the path, or what wrote it")
+        return
+    yield from _on_groups(facts, file_rows)
+    yield from _on_columns(facts.columns)
+
+
+def good_rows(row_bytes: float) -> int:
+    """Rows of a row group that suits streaming, as a round number."""
+    rows = max(1, int(GOOD_BYTES / max(1.0, row_bytes)))
+    unit = int(10 ** max(0, len(str(rows)) - 2))
+    return rows // unit * unit
+
+
+def _on_groups(facts: TableFacts, file_rows: Sequence[int]) -> Iterator[Advice]:
+    groups, total = facts.fragment_rows, facts.rows * facts.row_bytes
+    rewrite = f"rowmill convert {facts.path or 'IN'} OUT --row-group-size {good_rows(facts.row_bytes)}"
+    large = sum(rows * facts.row_bytes > LARGE_BYTES for rows in groups)
+    small = sum(rows * facts.row_bytes < SMALL_BYTES for rows in groups)
+    if large:
+        yield Advice(
+            f"{large:,} of {len(groups):,} row groups are too large: more than {LARGE_BYTES / 1e6:.0f} MB decoded, so "
+            f"they are read in slices, which costs more",
+            f"write smaller ones: {rewrite}; or give loaders more memory=",
+        )
+    if small > 1 and total > SMALL_BYTES:
+        files = max(1, round(total / (8 * GOOD_BYTES)))
+        small_files = sum(rows * facts.row_bytes < SMALL_BYTES for rows in file_rows)
+        what = (
+            f"{small_files:,} of {facts.files:,} files" if small_files > 1 else f"{small:,} of {len(groups):,} groups"
+        )
+        yield Advice(
+            f"{what} are too small: less than {SMALL_BYTES / 1e6:.0f} MB decoded, so opening costs more than reading",
+            f"write fewer, larger ones: {rewrite} --files {files}",
+        )
+    if len(groups) == 1 and total > GOOD_BYTES:
+        yield Advice("all rows are in one row group, which threads cannot share", f"write several: {rewrite}")
+
+
+def _on_columns(columns: Sequence[ColumnFacts]) -> Iterator[Advice]:
+    strings = [c.name for c in columns if c.dtype == "string"]
+    if strings:
+        yield Advice(
+            f"text, which no tensor holds, in {_named(strings)}",
+            f"turn text into ids first: rowmill fit ... --cats {strings[0]}",
+        )
+    nulls = [c.name for c in columns if c.nulls > 0]
+    if nulls:
+        yield Advice(
+            f"nulls, which loaders refuse unless told what to put there, in {_named(nulls)}",
+            "fill them in a workflow (FillMissing, Categorify), or pass nulls=0 or nulls='mask' to the loader",
+        )
+    constant = [c.name for c in columns if c.distinct == 1 and not c.nulls]
+    if constant:
+        yield Advice(f"one value only, as far as seen, in {_named(constant)}", "leave it out with columns=")
+    wide = [c.name for c in columns if c.dtype == "int64" and Tags.CATEGORICAL in c.tags and _fits(c)]
+    if wide:
+        yield Advice(
+            f"ids of 8 bytes that would fit in 4, as far as seen, in {_named(wide)}",
+            "halve their bytes: index_dtype='int32' in TorchAsyncItr, or the operator ReduceDtypeSize",
+        )
+
+
+def _fits(column: ColumnFacts) -> bool:
+    try:
+        return abs(int(column.minimum)) < INT32_IDS and abs(int(column.maximum)) < INT32_IDS
+    except ValueError:
+        return False
+
+
+def _named(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:4])
+    count = f"{len(names)} columns" if len(names) > 1 else "1 column"
+    return f"{count} ({shown}{', ...' if len(names) > 4 else ''})"

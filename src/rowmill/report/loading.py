@@ -1,0 +1,77 @@
+"""A loader for any table, for those who only want to see it load: a dataset in, a `Loader` out.
+
+The commands `plan`, `bench` and `report` know no framework; the first that is installed makes the tensors. Nulls are
+filled, and columns that no tensor holds are left out: nobody trains on these batches.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from rowmill.dataset import Dataset
+from rowmill.errors import ColumnError, MissingExtraError
+from rowmill.schema import ColumnSchema, Schema
+
+if TYPE_CHECKING:
+    from rowmill.loader.streamed import Streamed
+
+FRAMEWORKS = ("torch", "jax", "tensorflow")  # the fastest to import first
+_NUMBERS = re.compile(r"u?int(8|16|32|64)|float(16|32|64)|bool")
+_OTHERS = re.compile(r"string|binary|date|time|datetime.*|duration.*")
+
+
+def framework() -> str:
+    """The framework whose loader is used."""
+    for name in FRAMEWORKS:
+        if find_spec(name) is not None:
+            return name
+    raise MissingExtraError("no framework to load for is installed; wanted PyTorch; pip install 'rowmill[torch]'")
+
+
+def open_loader(
+    dataset: Dataset,
+    batch_size: int = 65_536,
+    *,
+    columns: Sequence[str] | None = None,
+    shuffle: bool = True,
+    seed: int = 0,
+    memory: int | float | str = "1GB",
+    threads: int | None = None,
+    ranks: int = 1,
+) -> Streamed:
+    """A loader of these columns, by default of all that a tensor can hold; the first of so many ranks."""
+    chosen = [dataset.schema[name] for name in columns or loadable(dataset.schema)]
+    made: Streamed = import_module(f"rowmill.loader.{framework()}").Loader(
+        dataset,
+        batch_size,
+        columns=[c.name for c in chosen],
+        targets=[],
+        shuffle=shuffle,
+        seed=seed,
+        memory=memory,
+        threads=threads,
+        nulls={c.name: _fill(c) for c in chosen},
+        global_size=ranks,
+        global_rank=0,
+    )
+    return made
+
+
+def loadable(schema: Schema) -> list[str]:
+    """The columns that a tensor can hold, or an array of text."""
+    found = [column.name for column in schema if _loads(column)]
+    if not found:
+        raise ColumnError(f"none of the {len(schema)} columns can be loaded; wanted numbers, times or text")
+    return found
+
+
+def _loads(column: ColumnSchema) -> bool:
+    return bool(_NUMBERS.fullmatch(column.dtype) or (not column.is_list and _OTHERS.fullmatch(column.dtype)))
+
+
+def _fill(column: ColumnSchema) -> Any:
+    return 0 if _NUMBERS.fullmatch(column.dtype) else "mask"

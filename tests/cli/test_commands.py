@@ -1,0 +1,247 @@
+"""The command `rowmill`, as a person and as a program call it."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import tomllib
+from contextlib import suppress
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import rowmill
+from rowmill.cli import main
+from rowmill.loader.torch import Loader
+from rowmill.ops import Categorify
+from tests.conftest import make_table, write_files
+
+
+@pytest.fixture
+def run(capsys):
+    """Runs a command in this process: exit code, stdout, stderr."""
+
+    def call(*words):
+        code = main([str(word) for word in words])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def answer(run):
+    """Runs a command with --json that must succeed: what it answers. Nothing else may be on stdout or stderr."""
+
+    def call(*words):
+        code, out, err = run(*words, "--json")
+        assert (code, err) == (0, "")
+        return json.loads(out)
+
+    return call
+
+
+def test_inspect(folder, run, answer):
+    found = answer("inspect", folder)
+    assert (found["rows"], found["files"], found["exact"]) == (1003, 3, True)
+    assert {c["name"]: c["distinct"] for c in found["columns"]}["cat_a"] == 77
+    code, out, err = run("inspect", folder, "--sample", 300)
+    assert code == 0 and err == "" and "1,003 rows, 6 columns, 3 files" in out and "≥ " in out and "cat_b" in out
+
+
+def test_inspect_suggests_a_command_that_works(tmp_path, run, answer):
+    write_files(tmp_path / "small", pl.concat([make_table(40_000)] * 2), files=60, row_group=500)
+    advice = answer("inspect", tmp_path / "small")["advice"]
+    assert "too small" in advice[0]["found"]
+    words = advice[0]["do"].partition("rowmill ")[2].replace("OUT", str(tmp_path / "out")).split()
+    assert run(*words)[0] == 0
+    assert not any("too small" in a["found"] for a in answer("inspect", tmp_path / "out")["advice"])
+    assert rowmill.Dataset(tmp_path / "out").to_polars().equals(rowmill.Dataset(tmp_path / "small").to_polars())
+
+
+def test_plan_says_what_the_loader_says(folder, run, answer):
+    found = answer("plan", folder, "--batch-size", 100, "--columns", "id,label", "--mixing", "label", "--ranks", 2)
+    plan = Loader(
+        rowmill.Dataset(folder), 100, columns=["id", "label"], shuffle=True, global_size=2, global_rank=0
+    ).plan("label")
+    assert (found["steps"], found["rows"], found["neighbours"]) == (plan.steps, plan.rows, plan.neighbours)
+    assert found["mixing"]["measured"] == plan.mixing.measured
+    assert answer("plan", folder, "--no-shuffle")["neighbours"] == 1
+    assert "shuffled together" in run("plan", folder)[1]
+
+
+def test_bench_measures_three_and_says_what_limits(folder, run, answer):
+    found = answer("bench", folder, "--seconds", 0.05, "--batch-size", 100)
+    assert list(found["paces"]) == ["decoding alone", "Rowmill, shuffled", "stock DataLoader"]
+    assert all(pace["rows_per_second"] > 0 for pace in found["paces"].values()) and "limit" in found["limit"]
+    assert "of decoding" in run("bench", folder, "--seconds", 0.05)[1]
+
+
+def test_report_writes_a_page_and_pictures(folder, tmp_path, answer):
+    page = tmp_path / "r.html"
+    found = answer("report", folder, "-o", page, "--batch-size", 100, "--png", tmp_path / "png")
+    assert "This machine loads" in page.read_text() and found["run"]["rows"] == 1003
+    assert found["pictures"] and all(os.path.exists(p) for p in found["pictures"])
+    found = answer("report", folder, "-o", page, "--seconds", 0)
+    assert found["run"] is None and "No run yet" in page.read_text()
+
+
+def test_raw_tables_load_whatever_their_columns_are(tmp_path, answer):
+    frame = pl.DataFrame({"s": ["a", None], "l": [[1], None], "n": [1, None], "t": [[["x"]], None], "d": ["1", "2"]})
+    frame = frame.with_columns(pl.col("d").str.to_decimal(scale=2), day=pl.from_epoch(pl.lit(0)))
+    write_files(tmp_path / "raw", frame, files=1)
+    assert answer("plan", tmp_path / "raw")["rows"] == 2
+    assert answer("report", tmp_path / "raw", "-o", tmp_path / "r.html")["run"]["rows"] == 2
+
+
+def test_from_csv_to_a_fitted_table(tmp_path, run, answer):
+    lines = "".join(f"{i % 3:x}f,{i},{i % 2}\n" for i in range(100))
+    (tmp_path / "t.csv").write_text(lines)
+    made = answer("convert", tmp_path / "t.csv", tmp_path / "t", "--names", "h,x,y", "--hex", "h", "--files", 2,
+                  "--row-group-size", 10)  # fmt: skip
+    data = rowmill.Dataset(tmp_path / "t")
+    assert (made["rows"], made["files"], max(data.partition_lens)) == (100, 2, 10)
+    assert data.head(2)["h"].to_list() == [0x0F, 0x1F]
+    fitted = answer("fit", tmp_path / "t", "--cats", "h", "--conts", "x", "--labels", "y", "-o", tmp_path / "w")
+    assert fitted["columns"] == ["h", "x", "y"]
+    code, out, err = run(
+        "transform", tmp_path / "t", "--workflow", tmp_path / "w", "-o", tmp_path / "out", "--files", 1
+    )
+    assert code == 0 and err == "" and "100 rows in 1 files" in out
+    table = rowmill.Dataset(tmp_path / "out")
+    assert table.schema.select_by_tag("target").column_names == ["y"]
+    assert table.to_polars()["x"].mean() == pytest.approx(0, abs=1e-6) and table.to_polars()["h"].n_unique() == 3
+
+
+def test_an_unfitted_workflow_is_fitted(folder, tmp_path, answer, run):
+    rowmill.Workflow(["cat_a"] >> Categorify()).save(tmp_path / "unfitted")
+    code, _, err = run("transform", folder, "--workflow", tmp_path / "unfitted", "-o", tmp_path / "no")
+    assert code == 1 and "has not been fitted" in err
+    answer("fit", folder, "--workflow", tmp_path / "unfitted", "-o", tmp_path / "fitted")
+    assert rowmill.Workflow.load(tmp_path / "fitted").fitted
+
+
+def test_cache_list_and_clear(folder, tmp_path, run, answer):
+    cache = tmp_path / "cache"
+    assert answer("cache", "list", cache) == [] and "No stores" in run("cache", "list", cache)[1]
+    Loader(rowmill.Dataset(folder), 100, cache=cache).build_cache()
+    (entry,) = answer("cache", "list", cache)
+    assert entry["rows"] == 1003 and entry["complete"] and entry["nbytes"] > 0
+    assert "1,003" in run("cache", "list", cache)[1]
+    assert answer("cache", "clear", cache) == {"removed": 1, "left": 0}
+
+
+MISTAKES = {
+    "no such path": ("inspect", "nowhere"),
+    "no such column": ("plan", "{table}", "--columns", "idd"),
+    "no such workflow": ("transform", "{table}", "--workflow", "nowhere", "-o", "out"),
+    "no column to fit": ("fit", "{table}", "--cats", "C99", "-o", "out"),
+    "not a Parquet file": ("inspect", "{broken}"),
+    "an engine that is none": ("inspect", "{table}", "--engine", "json"),
+    "a file in the way": ("convert", "{table}", "{broken}"),
+    "memory that is none": ("plan", "{table}", "--memory", "lots"),
+    "a page in no folder": ("report", "{table}", "-o", "{broken}/r.html", "--seconds", "0"),
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_one_sentence_and_code_1(words, folder, tmp_path, run, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 no footer")
+    places = {"table": folder, "broken": tmp_path / "broken.parquet"}
+    code, out, err = run(*(word.format(**places) for word in words))
+    assert (code, out) == (1, "") and err.startswith("rowmill: ") and err.count("\n") == 1 and "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["nonsense"], ["inspect"], ["inspect", ".", "--bogus"], ["demo", "other"], ["fit", ".", "-o", "o"],
+        ["fit", ".", "-o", "o", "--workflow", "w", "--cats", "a"], ["plan", ".", "--ranks", "0"],
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_code_2(words, folder, run, monkeypatch):
+    monkeypatch.chdir(folder)
+    code, out, err = run(*words)
+    assert code == 2 and "Usage: rowmill" in err and out == ""
+
+
+def python(*words, **options):
+    return subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=120, **options)
+
+
+def test_as_a_module_with_its_version_and_exit_code():
+    done = python("-m", "rowmill", "--version")
+    assert (done.returncode, done.stdout.strip()) == (0, f"rowmill {rowmill.__version__}")
+    assert python("-m", "rowmill", "inspect", "nowhere").returncode == 1
+
+
+def test_without_typer_it_names_the_extra():
+    code = "import sys; sys.modules['typer'] = None; from rowmill.cli import main; sys.exit(main(['inspect', '.']))"
+    done = python("-c", code)
+    assert done.returncode == 1 and "pip install 'rowmill[cli]'" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_importing_rowmill_loads_neither_the_command_nor_the_report():
+    found = python("-c", "import rowmill, sys; print(*sys.modules)").stdout.split()
+    assert "rowmill" in found and not {"typer", "rich", "rowmill.cli", "rowmill.report"} & set(found)
+
+
+def test_the_command_is_installed_with_its_extra():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert project["scripts"]["rowmill"] == "rowmill.cli:main"
+    assert any(need.startswith("typer") for need in project["optional-dependencies"]["cli"])
+
+
+def test_ctrl_c_ends_it_with_130_and_no_traceback(folder):
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "rowmill", "bench", str(folder), "--seconds", "60"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs) as process:
+        shown = b""
+        while b"decoding alone" not in shown:
+            shown += os.read(ours, 10_000)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+    os.set_blocking(ours, False)
+    with suppress(BlockingIOError):
+        shown += os.read(ours, 100_000)
+    os.close(ours), os.close(theirs)
+    assert b"Traceback" not in shown
+
+
+def test_without_a_framework_it_names_one(folder):
+    code = (
+        "import sys, importlib.util as u; found = u.find_spec\n"
+        "u.find_spec = lambda n, *a: None if n in ('torch', 'jax', 'tensorflow') else found(n, *a)\n"
+        f"from rowmill.cli import main; sys.exit(main(['plan', {str(folder)!r}]))"
+    )
+    done = python("-c", code)
+    assert done.returncode == 1 and "pip install 'rowmill[torch]'" in done.stderr
+
+
+def test_a_shell_completes_it():
+    typed = {"_ROWMILL_COMPLETE": "complete_bash", "COMP_WORDS": "rowmill in", "COMP_CWORD": "1"}
+    done = python("-c", "from rowmill.cli import main; main()", env={**os.environ, **typed})
+    assert done.stdout.split() == ["inspect"]
+
+
+def test_progress_is_for_terminals_only(folder):
+    command = [sys.executable, "-m", "rowmill", "inspect", str(folder)]
+    assert python(*command[1:]).stderr == ""
+    ours, theirs = pty.openpty()
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, timeout=120)
+        os.set_blocking(ours, False)  # or a bar that is missing would be awaited for ever
+        shown = os.read(ours, 100_000).decode()
+    finally:
+        os.close(ours), os.close(theirs)
+    assert done.returncode == 0 and "Reading a sample" in shown
+
+
+def test_demos_are_started_with_their_settings(tmp_path, run):
+    code, out, _ = run("demo", "-o", tmp_path, "--rows", 10)
+    assert code == 2 and "too few to train on" in out
+    code, out, _ = run("demo", "memmap", "-o", tmp_path, "--scale", 0.01)
+    assert code == 0 and (tmp_path / "memmap.png").exists()
