@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from os import PathLike
@@ -26,27 +27,38 @@ class Picture:
 
     def svg(self) -> str:
         nodes = list(walk(self.node))
-        level: dict[int, int] = {}
-        for node in nodes:
-            level[id(node)] = 1 + max((level[id(parent)] for parent in node.parents), default=-1)
-        lines: dict[int, list[Node]] = {}
-        for node in nodes:
-            lines.setdefault(level[id(node)], []).append(node)
-        wide = {line: sum(_width(n) + _GAP for n in members) for line, members in lines.items()}
-        total = max(wide.values())
-        place: dict[int, tuple[float, float]] = {}
-        for line, members in lines.items():
-            x = (total - wide[line]) / 2 + _GAP / 2
-            for node in members:
-                place[id(node)] = (x + _width(node) / 2, line * _LINE + _HIGH / 2 + 8)
-                x += _width(node) + _GAP
+        place = _places(nodes)
+        total = max(x + _width(node) / 2 for node in nodes for x, _ in [place[id(node)]]) + _GAP / 2
+        high = max(y for _, y in place.values()) + _HIGH / 2 + 8
         drawn = [_edge(place[id(p)], place[id(n)]) for n in nodes for p in n.parents]
         drawn += [_box(node, place[id(node)]) for node in nodes]
-        high = len(lines) * _LINE - (_LINE - _HIGH) + 16
         return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {total:.0f} {high}" width="{total:.0f}" '
-            f'height="{high}" font-family="monospace" font-size="12">{"".join(drawn)}</svg>'
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {total:.0f} {high:.0f}" width="{total:.0f}" '
+            f'height="{high:.0f}" font-family="monospace" font-size="12">{"".join(drawn)}</svg>'
         )
+
+
+def _places(nodes: Sequence[Node]) -> dict[int, tuple[float, float]]:
+    """The middle of each box: a node stands below its parents, just above its child, beside those of its line."""
+    below = dict.fromkeys(map(id, nodes), 0)  # lines between a node and the last
+    for node in reversed(nodes):
+        for parent in node.parents:
+            below[id(parent)] = max(below[id(parent)], below[id(node)] + 1)
+    x: dict[int, float] = {}
+    right = 0.0
+    for node in nodes:
+        if node.parents:
+            x[id(node)] = sum(x[id(parent)] for parent in node.parents) / len(node.parents)
+        else:
+            x[id(node)] = right + _GAP / 2 + _width(node) / 2
+            right += _width(node) + _GAP
+    lines = max(below.values())
+    for line in range(lines + 1):
+        end = 0.0
+        for node in sorted((n for n in nodes if below[id(n)] == line), key=lambda n: x[id(n)]):
+            x[id(node)] = max(x[id(node)], end + _GAP / 2 + _width(node) / 2)
+            end = x[id(node)] + _width(node) / 2 + _GAP / 2
+    return {id(node): (x[id(node)], (lines - below[id(node)]) * _LINE + _HIGH / 2 + 8) for node in nodes}
 
 
 def _text(node: Node) -> str:

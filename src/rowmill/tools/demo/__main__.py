@@ -97,6 +97,9 @@ def demonstrate(output: Path, rows: int, console: Console) -> Path:
         f"AUC is on {_rows_of(held_out):,} rows that neither saw.",
         style="dim",
     )
+    page = output / "report.html"
+    streamed.report(page)
+    console.print(f"Report: {page}: the table, the plan and the race's last epoch on one page")
     path = output / "demo.png"
     caption = (
         f"Criteo-shaped table of {rows:,} rows, shuffled batches of {race.BATCH:,}, trained on "
