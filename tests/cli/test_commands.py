@@ -195,10 +195,13 @@ def test_the_command_is_installed_with_its_extra():
     assert any(need.startswith("typer") for need in project["optional-dependencies"]["cli"])
 
 
+TERMINAL = {**os.environ, "TERM": "xterm"}  # one that can show a bar, whatever runs the tests
+
+
 def test_ctrl_c_ends_it_with_130_and_no_traceback(folder):
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "rowmill", "bench", str(folder), "--seconds", "60"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=TERMINAL) as process:
         shown = b""
         while b"decoding alone" not in shown:
             shown += os.read(ours, 10_000)
@@ -232,7 +235,7 @@ def test_progress_is_for_terminals_only(folder):
     assert python(*command[1:]).stderr == ""
     ours, theirs = pty.openpty()
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, timeout=120)
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, timeout=120, env=TERMINAL)
         os.set_blocking(ours, False)  # or a bar that is missing would be awaited for ever
         shown = os.read(ours, 100_000).decode()
     finally:
