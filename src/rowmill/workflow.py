@@ -31,7 +31,7 @@ from rowmill.sources.transformed import SpooledSource, TransformedSource
 class Workflow:
     """A graph of operators and what they have learnt.
 
-    >>> workflow = Workflow(["C1", "C2"] >> Categorify() + (["I1"] >> FillMissing() >> Normalize()) + ["label"])
+    >>> workflow = Workflow((["C1", "C2"] >> Categorify()) + (["I1"] >> FillMissing() >> Normalize()) + ["label"])
     >>> workflow.fit(train).transform(valid).to_parquet("valid")
 
     `client`: a Dask client; fitting and writing then run on its cluster.
@@ -44,8 +44,6 @@ class Workflow:
         self._removed: frozenset[str] = frozenset()
         self._learnt_from: str | None = None  # the fingerprint of the data
         self._known: Transformation | None = None
-
-    # What is known of the columns
 
     def fit_schema(self, schema: Schema) -> Workflow:
         """Check the graph against a table with these columns, and learn which columns come out."""
@@ -93,8 +91,6 @@ class Workflow:
             if isinstance(node, Apply) and isinstance(node.operator, StatOperator)
         )
 
-    # Learning
-
     def fit(
         self,
         dataset: Any,
@@ -116,10 +112,11 @@ class Workflow:
         workers = max(1, threads or cores())
         for phase in phases:
             job = FitJob(data.source, self.output_node, data.schema, self._fitted, phase)
+            half = parse_memory(memory) // 2
             row_bytes = max(1.0, data.source.row_bytes(job.inputs)) * 3  # as read, as made, and as measured
-            most = max(1, int(parse_memory(memory) / 2 / workers / row_bytes))
-            engine = self._engine(client or self.client, workers, parse_memory(memory) // 2)
-            found = engine.run(job, fit_fragments(data.source.fragments, most), progress)
+            fitting = fit_fragments(data.source.fragments, max(1, int(half / workers / row_bytes)))
+            engine = self._engine(client or self.client, workers, half)
+            found = engine.run(job, fitting if job.rowwise else data.fragments, progress)
             self._learn(job, found, resolved)
             resolved = self._resolve(data.schema).resolved
         self._learnt_from = data.source.fingerprint() if phases else None
@@ -149,8 +146,6 @@ class Workflow:
         self.fit(dataset, **options)
         return self.transform(dataset, folds=True)
 
-    # Transforming
-
     def transform(self, data: Any, *, folds: bool | None = None) -> Any:
         """What the operators make of `data`.
 
@@ -177,12 +172,12 @@ class Workflow:
                 raise missing(name, data.columns)
         prepare, fingerprint = partial(known.step, training=folds), f"{self.fingerprint()} {folds}"
         source: Source
-        if whole.program.rowwise:
+        if whole.program.row_for_row:
             source = TransformedSource(data.source, prepare, known.output_schema, fingerprint)
         else:
             source = SpooledSource(data.source, data.fragments, prepare, known.output_schema, fingerprint)
         made = Dataset(source, schema=known.output_schema, base_dataset=data.base_dataset)
-        made.part_bytes, made.client = data.part_bytes if whole.program.rowwise else None, self.client
+        made.part_bytes, made.client = data.part_bytes if whole.program.row_for_row else None, self.client
         return made
 
     def _check_fitted(self) -> None:
@@ -190,8 +185,6 @@ class Workflow:
             raise NotFittedError(
                 "the workflow has operators that learn, and has not been fitted; call fit(dataset) first"
             )
-
-    # Parts
 
     def remove_inputs(self, input_cols: Iterable[str]) -> Workflow:
         """Leave out these columns of the table and everything that is made of them: the label, when serving."""
@@ -219,8 +212,6 @@ class Workflow:
     def subworkflows(self) -> list[str]:
         return [node.name for node in walk(self.output_node) if isinstance(node, Named)]
 
-    # Saving
-
     def fingerprint(self) -> str:
         """Some letters that change when a setting, a function or anything learnt does."""
         from rowmill.graph.save import fingerprint
@@ -242,7 +233,7 @@ class Workflow:
 
         `functions`: the functions that its operators use, by the name they were saved under.
         """
-        from rowmill.graph.save import load, loading
+        from rowmill.graph.load import load, loading
         from rowmill.ops import OPERATORS
 
         loaded = load(path, OPERATORS, functions or {})

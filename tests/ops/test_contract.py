@@ -125,7 +125,7 @@ def test_saved_and_loaded_it_does_the_same(name, tmp_path):
 def test_a_dataset_gives_the_rows_of_a_frame(name):
     workflow = fitted(name)
     step = workflow._known.step()
-    data = Dataset(FRAME, npartitions=5 if step.program.rowwise else 1)
+    data = Dataset(FRAME, npartitions=5 if step.program.row_for_row else 1)
     made = workflow.transform(data)
     assert isinstance(made, rowmill.Dataset)
     assert made.schema == workflow.output_schema
@@ -135,13 +135,16 @@ def test_a_dataset_gives_the_rows_of_a_frame(name):
     assert made.to_polars().equals(whole)
     some = made.columns[-1:]
     assert made.to_polars(some).equals(whole.select(some))
-    if step.program.rowwise:
+    if step.program.row_for_row:
         slices = pl.concat([made.source.read(f.slice(0, f.rows // 2), made.columns) for f in made.fragments])
         wanted = [whole[f.start : f.start + f.rows // 2] for f in made.fragments]
         assert slices.equals(pl.concat(wanted))
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if Workflow(SAMPLES[n]).fit(FRAME)._known.step().program.rowwise])
+ROW_FOR_ROW = [n for n in NAMES if Workflow(SAMPLES[n]).fit(FRAME)._known.step().program.row_for_row]
+
+
+@pytest.mark.parametrize("name", ROW_FOR_ROW)
 def test_single_rows_are_as_in_the_batch(name):
     workflow = fitted(name)
     whole = workflow.transform(FRAME)

@@ -428,6 +428,19 @@ def test_groups_within_a_partition():
         run(node + ["x"], data)  # noqa: RUF005
 
 
+def test_what_is_learnt_of_groups_goes_by_partition_not_by_memory():
+    """Groups and lags are made within partitions: however little memory there is, these are never cut to fit it."""
+    data = pl.DataFrame({"u": np.arange(3000) // 5, "x": np.arange(3000.0) ** 1.5})
+    for node in (
+        ["u", "x"] >> ops.Groupby(["u"], aggs={"x": "sum"}) >> ops.Normalize(out_dtype="float64"),
+        ["x"] >> ops.DifferenceLag("u") >> ops.Normalize(out_dtype="float64"),
+    ):
+        table = Dataset(data, npartitions=4)  # 750 rows: no group is cut by these
+        plenty, little = (Workflow(node).fit(table, memory=memory, threads=2) for memory in ("1GB", "20KB"))
+        assert plenty._fitted == little._fitted
+        assert plenty.transform(table).to_polars().equals(little.transform(table).to_polars())
+
+
 def test_lags_stop_at_the_edge_of_a_group():
     made = run(["x"] >> ops.DifferenceLag("u", shift=[1]), {"u": [1, 1, 1, 2, 2], "x": [1, 4, 9, 100, 101]})
     assert made["x_difference_lag_1"].to_list() == [None, 3, 5, None, 1]

@@ -34,6 +34,13 @@ _FUNCTIONS = {
 }  # fmt: skip
 
 
+_INNER = {"expr", "left", "right", "predicate", "truthy", "falsy", "evaluation", "offset", "length", "idx", 0}
+_SCALARS = {
+    "Null", "Boolean", "String", "Binary", "Int8", "Int16", "Int32", "Int64", "Int128", "UInt8", "UInt16", "UInt32",
+    "UInt64", "Float32", "Float64", "Decimal", "Date", "Datetime", "Duration", "Time", "List",
+}  # fmt: skip
+
+
 @dataclass
 class Tables:
     """The frames that settings and states hold, each in a file of its own, named by number."""
@@ -194,7 +201,7 @@ def _check_expression(data: Any, depth: int) -> None:
     if node in ("Column", "Columns", "Field", "Element"):
         return
     if node == "Literal":
-        if not isinstance(parts, dict) or set(parts) - {"Dyn", "Scalar"}:
+        if not _is_plain(parts):
             raise _refused("a literal that is no plain value")
         return
     if node == "Function":
@@ -207,22 +214,18 @@ def _check_expression(data: Any, depth: int) -> None:
         if key in ("input", "by") and isinstance(part, list):
             for item in part:
                 _check_expression(item, depth + 1)
-        elif key in (
-            "expr",
-            "left",
-            "right",
-            "predicate",
-            "truthy",
-            "falsy",
-            "evaluation",
-            "offset",
-            "length",
-            "idx",
-            0,
-        ):
+        elif key in _INNER:
             _check_expression(part, depth + 1)
         elif not _is_data(part):
             raise _refused(str(key))
+
+
+def _is_plain(literal: Any) -> bool:
+    """Whether it is a number, a text, a time or a list of them; no Python object, no table."""
+    if not isinstance(literal, dict) or len(literal) != 1:
+        return False
+    ((kind, value),) = literal.items()
+    return kind == "Dyn" or (kind == "Scalar" and isinstance(value, dict) and set(value) <= _SCALARS)
 
 
 def _is_data(part: Any, depth: int = 0) -> bool:
@@ -237,16 +240,8 @@ def _is_data(part: Any, depth: int = 0) -> bool:
 
 
 _CODE = {
-    "AnonymousFunction",
-    "FfiPlugin",
-    "PluginExpr",
-    "SubPlan",
-    "AnonymousAgg",
-    "Python",
-    "PythonUdf",
-    "lib",
-    "symbol",
-}
+    "AnonymousFunction", "FfiPlugin", "PluginExpr", "SubPlan", "AnonymousAgg", "Python", "PythonUdf", "lib", "symbol",
+}  # fmt: skip
 
 
 def _refused(what: str) -> WorkflowFileError:

@@ -69,6 +69,11 @@ class FitJob:
         return rows_before(self._source)
 
     @property
+    def rowwise(self) -> bool:
+        """Whether fragments may be cut and joined: no operator before the statistics looks at whole partitions."""
+        return all(program.rowwise for _, program in self._programs)
+
+    @property
     def inputs(self) -> tuple[str, ...]:
         """The columns of the table that are read."""
         wanted = {name for _, program in self._programs for name in program.inputs}
@@ -82,8 +87,8 @@ class FitJob:
             wide = program.run(program.numbered_rows(frame, start))
             for number in numbers:
                 prefix = made_by(number)
-                columns = [c for c in wide.columns if c.startswith(prefix)]
-                made[number] = wide.select(columns).rename(lambda c, p=prefix: c.removeprefix(p))  # type: ignore[misc]
+                names = {c: c.removeprefix(prefix) for c in wide.columns if c.startswith(prefix)}
+                made[number] = wide.select(names.keys()).rename(names)
         return [made[number] for number, _, _ in self._asked]
 
     def results(self, found: Sequence[Any]) -> dict[int, dict[str, Any]]:

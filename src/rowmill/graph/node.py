@@ -5,7 +5,7 @@ Nothing here knows data or schemas; `rowmill.graph.resolve` gives every node its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from rowmill.errors import ArgumentError
@@ -132,7 +132,7 @@ def apply(left: Any, operator: Any) -> Node:
     if isinstance(operator, type) and hasattr(operator, "outputs"):
         operator = operator()
     if not hasattr(operator, "outputs"):
-        if not isinstance(operator, Callable):  # type: ignore[arg-type]
+        if not callable(operator):
             raise ArgumentError(f"cannot apply {operator!r}; wanted an operator of rowmill.ops or a function")
         from rowmill.ops.udf import LambdaOp
 

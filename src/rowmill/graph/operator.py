@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import polars as pl
 
@@ -90,10 +90,12 @@ class Fitted:
 class Operator:
     """Columns in, columns out. Subclasses are frozen dataclasses of their settings."""
 
+    needs: ClassVar[str | None] = None  # the setting that names columns, or holds a node, needed besides the input
+
     @property
     def rowwise(self) -> bool:
-        """Whether a row that comes out depends on that row only, not on its neighbours."""
-        return not self.changes_rows
+        """Whether what comes of a row depends on that row only. If not, partitions are taken whole, never cut."""
+        return True
 
     @property
     def changes_rows(self) -> bool:
@@ -114,12 +116,8 @@ class Operator:
 
     def dependencies(self) -> Sequence[Any]:
         """Nodes or columns that are needed besides those the operator is applied to."""
-        return ()
-
-    @property
-    def learns_only_from_dependencies(self) -> bool:
-        """Whether they are needed for fitting alone, so that a served row may lack them."""
-        return False
+        given = None if self.needs is None else getattr(self, self.needs)
+        return () if given is None or (isinstance(given, list | tuple) and not given) else (given,)
 
     @property
     def label(self) -> str:
@@ -128,6 +126,11 @@ class Operator:
     def settings(self) -> dict[str, Any]:
         """The settings, as given."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.init}  # type: ignore[arg-type]
+
+    @classmethod
+    def from_settings(cls, settings: dict[str, Any]) -> Operator:
+        """The operator that has these settings."""
+        return cls(**settings)
 
     def __rrshift__(self, left: Any) -> Node:
         return apply(left, self)
@@ -199,10 +202,3 @@ def numeric(column: ColumnSchema, operator: Operator) -> ColumnSchema:
             f"into numbers first"
         )
     return column
-
-
-def ungrouped(inputs: Inputs, operator: Operator) -> list[str]:
-    """The names, for an operator to which groups of columns mean nothing."""
-    if any(isinstance(group, tuple) for group in inputs.groups):
-        raise ArgumentError(f"{operator.label} takes single columns, and got groups: {inputs.groups}; give plain names")
-    return inputs.schema.column_names

@@ -71,6 +71,11 @@ class Program:
     rowwise: bool
     changes_rows: bool
 
+    @property
+    def row_for_row(self) -> bool:
+        """Whether each row that goes in comes out, and depends on no other: any slice of a table can be made alone."""
+        return self.rowwise and not self.changes_rows
+
     def run(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The columns made of the rows of a frame."""
         for step in self.steps:

@@ -9,7 +9,7 @@ from typing import Any
 from rowmill.errors import ArgumentError, ColumnError, closest
 from rowmill.graph.node import Apply, Concat, Named, Node, Only, Select, Without, walk
 from rowmill.graph.operator import Fitted, Inputs, Operator, Output, StatOperator
-from rowmill.graph.selector import Group
+from rowmill.graph.selector import Group, members
 from rowmill.schema import ColumnSchema, Schema
 
 
@@ -97,7 +97,7 @@ class Resolved:
         if isinstance(node, Without):
             gone = set(parents[1].column_names) if len(parents) > 1 else set()
             gone |= set(node.selector.resolve(parents[0]).names)
-            groups = tuple(g for g in self.groups(node.parents[0]) if not gone & set(_names(g)))
+            groups = tuple(g for g in self.groups(node.parents[0]) if not gone & set(members(g)))
             return parents[0].excluding(gone), groups
         assert isinstance(node, Apply)
         made = Schema(self._described(node))
@@ -115,13 +115,9 @@ class Resolved:
     def _selected(
         self, wanted: Sequence[Group], schema: Schema, allow: frozenset[str]
     ) -> tuple[Schema, tuple[Group, ...]]:
-        groups = [group for group in wanted if not allow & set(_names(group))]
-        names = dict.fromkeys(name for group in groups for name in _names(group))
+        groups = [group for group in wanted if not allow & set(members(group))]
+        names = dict.fromkeys(name for group in groups for name in members(group))
         for name in names:
             if name not in schema:
                 raise ColumnError(f"no column {name!r} for the workflow{closest(name, schema.column_names)}")
         return Schema(schema[name] for name in names), tuple(groups)
-
-
-def _names(group: Group) -> tuple[str, ...]:
-    return (group,) if isinstance(group, str) else group

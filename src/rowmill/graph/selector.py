@@ -113,6 +113,11 @@ def as_selector(given: Any) -> ColumnSelector:
     raise ArgumentError(f"cannot select columns by {type(given).__name__}; wanted a name, a list of names, or a tag")
 
 
+def members(group: Group) -> tuple[str, ...]:
+    """The columns of a group: of a plain name, that one."""
+    return (group,) if isinstance(group, str) else group
+
+
 def _group(names: Sequence[Any]) -> tuple[str, ...]:
     if not all(isinstance(name, str) for name in names):
         raise ArgumentError(f"too many nested groups in {names!r}; a group is a plain list of column names")

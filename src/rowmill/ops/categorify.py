@@ -12,7 +12,7 @@ import polars as pl
 
 from rowmill.errors import ArgumentError, UnseenValueError
 from rowmill.graph.operator import Fitted, Inputs, Output, StatOperator
-from rowmill.graph.selector import Group
+from rowmill.graph.selector import Group, members
 from rowmill.ops.columns import like, retagged
 from rowmill.ops.embedding import embedding_size
 from rowmill.ops.vocabulary import Vocabulary, given_vocabulary, named, write_vocabulary
@@ -91,7 +91,7 @@ class Categorify(StatOperator):
         return made
 
     def _vocabulary(self, group: Group) -> Vocabulary:
-        columns = (group,) if isinstance(group, str) else group
+        columns = members(group)
         return Vocabulary(
             name=self.name_sep.join(columns),
             columns=columns,

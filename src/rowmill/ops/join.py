@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from os import PathLike
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
 
 from rowmill.errors import ArgumentError, ColumnError, closest
 from rowmill.graph.operator import Change, Fitted, Inputs, Operator, Output, StatOperator, numeric
+from rowmill.graph.selector import members
 from rowmill.schema import ColumnSchema, Tags
 from rowmill.sources.frames import as_frame
 from rowmill.sources.types import column_schema, frame_type, polars_type
@@ -39,6 +40,8 @@ class JoinGroupby(StatOperator):
     The rest is accepted and means nothing here.
     """
 
+    needs: ClassVar[str] = "cont_cols"
+
     cont_cols: Any = None
     stats: Sequence[str] = ("count",)
     tree_width: Any = None
@@ -55,25 +58,18 @@ class JoinGroupby(StatOperator):
             if stat not in _STATS:
                 raise ArgumentError(f"JoinGroupby does not know {stat!r}; wanted some of {list(_STATS)}")
 
-    def dependencies(self) -> Sequence[Any]:
-        return () if self.cont_cols is None or self.cont_cols == [] else (self.cont_cols,)
-
-    @property
-    def learns_only_from_dependencies(self) -> bool:
-        return True
-
     def statistics(self, inputs: Inputs) -> Mapping[str, GroupSums]:
         conts = tuple(numeric(column, self).name for column in inputs.needed)
         spread, ends = ({"std", "var"} & set(self.stats), {"min", "max"} & set(self.stats))
         return {
-            self._name(group): GroupSums(_columns(group), conts, squares=bool(spread), extremes=bool(ends))
+            self._name(group): GroupSums(members(group), conts, squares=bool(spread), extremes=bool(ends))
             for group in inputs.groups
         }
 
     def learn(self, results: Mapping[str, pl.DataFrame | None], inputs: Inputs) -> Fitted:
         tables = {}
         for group in inputs.groups:
-            keys, found = _columns(group), results[self._name(group)]
+            keys, found = members(group), results[self._name(group)]
             made = self._columns_of(group, inputs)
             if found is None:
                 keyed = {key: polars_type(inputs.column(key).dtype) for key in keys}
@@ -104,20 +100,20 @@ class JoinGroupby(StatOperator):
     def shared(self, inputs: Inputs, fitted: Fitted | None) -> Mapping[str, pl.Expr]:
         if fitted is None:
             return {}
-        return {f"place {self._name(g)}": _found(inputs, _columns(g), self._name(g), fitted) for g in inputs.groups}
+        return {f"place {self._name(g)}": _found(inputs, members(g), self._name(g), fitted) for g in inputs.groups}
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         for group in inputs.groups:
             for name, dtype, _ in self._columns_of(group, inputs):
                 column = ColumnSchema(name, dtype, frozenset({Tags.CONTINUOUS}))
                 if fitted is None:
-                    yield Output(column, inputs[_columns(group)[0]])
+                    yield Output(column, inputs[members(group)[0]])
                 else:
                     values = fitted.tables[self._name(group)].frame.get_column(name)
                     yield Output(column, _taken(inputs[f"place {self._name(group)}"], values))
 
     def _name(self, group: Any) -> str:
-        return self.name_sep.join(_columns(group))
+        return self.name_sep.join(members(group))
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,10 +197,6 @@ class JoinExternal(Operator):
         how: Any = self.how
         joined = keyed.join(self._table, on=self._keys, how=how, nulls_equal=True, maintain_order="left_right")
         return Change(joined["__left__"], joined.drop("__left__", *self._keys))
-
-
-def _columns(group: Any) -> tuple[str, ...]:
-    return (group,) if isinstance(group, str) else group
 
 
 def _found(inputs: Inputs, keys: tuple[str, ...], name: str, fitted: Fitted) -> pl.Expr:

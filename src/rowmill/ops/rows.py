@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 
@@ -101,6 +101,10 @@ class Groupby(Operator):
         return True
 
     @property
+    def rowwise(self) -> bool:
+        return False
+
+    @property
     def _keys(self) -> list[str]:
         return _many(self.groupby_cols)
 
@@ -165,6 +169,8 @@ class DifferenceLag(Operator):
     Null where one of `partition_cols` differs between the two rows. A negative shift looks ahead.
     """
 
+    needs: ClassVar[str] = "partition_cols"
+
     partition_cols: str | Sequence[str]
     shift: int | Sequence[int] = 1
 
@@ -172,14 +178,11 @@ class DifferenceLag(Operator):
     def rowwise(self) -> bool:
         return False
 
-    def dependencies(self) -> Sequence[Any]:
-        return (_many(self.partition_cols),)
-
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         for shift in [self.shift] if isinstance(self.shift, int) else self.shift:
             for column in inputs.schema:
                 x = inputs[numeric(column, self).name].cast(pl.Float64)
-                keys = [inputs[key] for key in _many(self.partition_cols)]
+                keys = [inputs[key] for key in inputs.needed.column_names]
                 same = pl.all_horizontal([key.eq_missing(key.shift(shift)) for key in keys])
                 value = pl.when(same).then(x - x.shift(shift)).cast(pl.Float32)
                 made = retagged(column.with_name(f"{column.name}_difference_lag_{shift}"), Tags.CONTINUOUS)

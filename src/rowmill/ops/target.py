@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
 
 from rowmill.errors import ArgumentError
 from rowmill.graph.operator import ROW, Fitted, Inputs, Output, StatOperator, numeric
+from rowmill.graph.selector import members
 from rowmill.ops.columns import whole_number
 from rowmill.schema import ColumnSchema, Tags
 from rowmill.sources.types import polars_type
@@ -33,6 +34,8 @@ class TargetEncoding(StatOperator):
     The rest is accepted and means nothing here.
     """
 
+    needs: ClassVar[str] = "target"
+
     target: Any
     target_mean: float | None = None
     kfold: int | None = None
@@ -53,13 +56,6 @@ class TargetEncoding(StatOperator):
         if self.kfold is not None and whole_number(self.kfold, "kfold", 1) > 255:
             raise ArgumentError(f"kfold is {self.kfold}; wanted at most 255")
 
-    def dependencies(self) -> Sequence[Any]:
-        return (self.target,)
-
-    @property
-    def learns_only_from_dependencies(self) -> bool:
-        return True
-
     @property
     def folds(self) -> int:
         return 3 if self.kfold is None else self.kfold
@@ -76,7 +72,7 @@ class TargetEncoding(StatOperator):
         targets = tuple(numeric(column, self).name for column in inputs.needed)
         wanted: dict[str, Any] = {f"mean of {name}": Moments(name) for name in targets}
         for group in inputs.groups:
-            wanted[self._name(group)] = GroupSums((*_columns(group), FOLD), targets)
+            wanted[self._name(group)] = GroupSums((*members(group), FOLD), targets)
         return wanted
 
     def learn(self, results: Mapping[str, Any], inputs: Inputs) -> Fitted:
@@ -85,7 +81,7 @@ class TargetEncoding(StatOperator):
             name: results[f"mean of {name}"].mean if given is None else given for name in inputs.needed.column_names
         }
         tables = {
-            self._name(group): self._table(results[self._name(group)], _columns(group), means, inputs)
+            self._name(group): self._table(results[self._name(group)], members(group), means, inputs)
             for group in inputs.groups
         }
         return Fitted({"means": means}, tables)
@@ -126,11 +122,11 @@ class TargetEncoding(StatOperator):
                 raise ArgumentError(f"out_col has {len(names)} names for {len(pairs)} columns; wanted one for each")
         for name, (group, target) in zip(names, pairs, strict=True):
             column = ColumnSchema(name, self.out_dtype or "float32", frozenset({Tags.CONTINUOUS}))
-            value = inputs[_columns(group)[0]] if fitted is None else self._encoded(inputs, group, target, fitted)
+            value = inputs[members(group)[0]] if fitted is None else self._encoded(inputs, group, target, fitted)
             yield Output(column, value)
 
     def _encoded(self, inputs: Inputs, group: Any, target: str, fitted: Fitted) -> pl.Expr:
-        keys, name = _columns(group), self._name(group)
+        keys, name = members(group), self._name(group)
         table, mean = fitted.tables[name], fitted.values["means"][target]
         training = inputs.training and self.folds > 1
         columns = [f"{target}.{fold}" for fold in range(self.folds)] if training else [f"{target}.all"]
@@ -148,7 +144,7 @@ class TargetEncoding(StatOperator):
         return row.map_batches(encode, return_dtype=dtype)
 
     def _name(self, group: Any) -> str:
-        return self.name_sep.join(_columns(group))
+        return self.name_sep.join(members(group))
 
     @property
     def means(self) -> dict[str, float]:
@@ -157,10 +153,6 @@ class TargetEncoding(StatOperator):
     @property
     def stats(self) -> dict[str, pl.DataFrame]:
         return {name: table.frame for name, table in self.learnt.tables.items()}
-
-
-def _columns(group: Any) -> tuple[str, ...]:
-    return (group,) if isinstance(group, str) else group
 
 
 def _drawn(rows: pl.Series, *, seed: int, folds: int) -> pl.Series:

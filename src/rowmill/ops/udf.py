@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
@@ -26,6 +26,8 @@ class LambdaOp(Operator):
     besides those selected. `tags` and `properties` are added to the columns. Saved by the name of `f`, which is given
     again when the workflow is loaded.
     """
+
+    needs: ClassVar[str] = "dependency"
 
     f: Callable[..., Any]
     dependency: Any = None
@@ -84,9 +86,6 @@ class LambdaOp(Operator):
     def label(self) -> str:
         name = getattr(self.f, "__name__", "function")
         return self.label_ or ("LambdaOp" if name == "<lambda>" else f"LambdaOp({name})")
-
-    def dependencies(self) -> Sequence[Any]:
-        return () if self.dependency is None else (self.dependency,)
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         everything = inputs.schema + inputs.needed
@@ -165,6 +164,10 @@ class Expr(Operator):
                 raise ArgumentError(f"Expr was given {expr!r}; wanted a Polars expression such as pl.col('a') + 1")
         object.__setattr__(self, "exprs", given)
         object.__setattr__(self, "keep", keep)
+
+    @classmethod
+    def from_settings(cls, settings: dict[str, Any]) -> Expr:
+        return cls(*settings["exprs"], keep=bool(settings["keep"]))
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         empty = pl.DataFrame(schema={c.name: frame_type(c) for c in inputs.schema})

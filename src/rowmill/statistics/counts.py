@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rowmill.statistics.moments import leaves
-from rowmill.statistics.spill import Spilled
+from rowmill.statistics.spill import Spilled, shards
 from rowmill.statistics.values import from_whole, is_whole, whole, without_nan
 
 COUNT = "__count__"
@@ -256,15 +256,6 @@ class Tally:
         needed = max(_START, int(len(state["keys"]) / _FULL) + 1)
         self.__init__(state["dtype"], 1 << (needed - 1).bit_length())  # type: ignore[misc]
         self.used = kernels.put_counts(state["keys"], state["counts"], self.keys, self.counts)
-
-
-def shards(counted: pl.DataFrame, keys: Sequence[str], count: int) -> Iterator[pl.DataFrame]:
-    """The values in `count` parts by hash: a value is in the same part wherever it was counted."""
-    from rowmill.statistics.values import hashes
-
-    part = pl.Series("part", hashes([counted.get_column(key) for key in keys]) % np.uint64(count))
-    for number in range(count):
-        yield counted.filter(part == number)
 
 
 def rank(counted: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:

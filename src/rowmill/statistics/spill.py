@@ -5,12 +5,15 @@ from __future__ import annotations
 import shutil
 import tempfile
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from weakref import finalize
 
+import numpy as np
 import polars as pl
+
+from rowmill.statistics.values import hashes
 
 SHARDS = 64
 
@@ -33,8 +36,6 @@ class Spilled:
         return both
 
     def write(self, counted: pl.DataFrame | None, keys: Sequence[str]) -> None:
-        from rowmill.statistics.counts import shards
-
         for number, part in enumerate(shards(counted, keys, SHARDS) if counted is not None else ()):
             if part.height:
                 part.write_parquet(self.folders[0] / f"{number:02}.{uuid.uuid4().hex}.parquet", compression="lz4")
@@ -54,3 +55,10 @@ class Spilled:
 def _remove(folders: Sequence[Path]) -> None:
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def shards(counted: pl.DataFrame, keys: Sequence[str], count: int) -> Iterator[pl.DataFrame]:
+    """The values in `count` parts by hash: a value is in the same part wherever it was counted."""
+    part = pl.Series("part", hashes([counted.get_column(key) for key in keys]) % np.uint64(count))
+    for number in range(count):
+        yield counted.filter(part == number)
