@@ -30,8 +30,8 @@ GOLDEN_PERMUTATIONS = {
 }
 GOLDEN_LINE = [
     [8, 3, 6, 5, 4],
-    [10426, 2505, 54955, 79445, 54749],
-    [565795833302, 796923177589, 664412618177, 331191183077, 974788225080],
+    [98591, 71290, 19312, 2524, 31538],
+    [444082223254, 39633139723, 1088046480460, 859924652950, 1045752531747],
 ]
 GOLDEN_DEALS = {
     (10, 4): "881f9aff03339b45",
@@ -141,6 +141,22 @@ def test_a_line_looks_random():
     assert (rows == other).sum() < 10  # one on average
     corner = np.histogram2d(np.arange(total) % 1001, rows % 1001, bins=7)[0]
     assert abs(corner / corner.mean() - 1).max() < 0.05
+
+
+def test_lines_of_many_keys_are_as_random_as_permutations():
+    """Rows that stay where they were, neighbours that stay neighbours, and which tenth goes to which tenth."""
+    total, keys = 100_000, 100
+    places = np.arange(total)
+    fixed = neighbours = spread = 0.0
+    for number in range(keys):
+        rows = permute.line(0, total, total, permute.key(0, number))
+        fixed += (rows == places).sum() / keys
+        neighbours += (np.abs(np.diff(rows)) == 1).sum() / keys
+        tenths = np.bincount(places * 10 // total * 10 + rows * 10 // total, minlength=100)
+        spread += ((tenths - total / 100) ** 2 / (total / 100)).sum() / keys
+    assert abs(fixed - 1) < 0.5  # five standard deviations, here and below
+    assert abs(neighbours - 2) < 0.7
+    assert abs(spread - 81) < 6.4
 
 
 def test_golden_line():

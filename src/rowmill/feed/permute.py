@@ -78,43 +78,48 @@ def line(first: int, count: int, total: int, key: int) -> NDArray[np.int64]:
         return permutation(total, key)[first : first + count].astype(np.int64)
     height = math.isqrt(total - 1) + 1
     width = -(-total // height)
-    keys = tuple(np.uint64(_mix_int((key + _STEP * (turn + 1)) & _MASK)) for turn in range(TURNS))
+    keys = tuple(np.uint32(_mix_int((key + _STEP * (turn + 1)) & _MASK) >> 32) for turn in range(TURNS))
     rows = np.empty(count, np.int64)
-    _line(rows, np.uint64(first), np.uint64(total), np.uint64(height), np.uint64(width), keys)
+    _line(rows, first, total, height, width, keys)
     return rows
 
 
 @njit(nogil=True, cache=True)
 def _line(rows: Any, first: Any, total: Any, height: Any, width: Any, keys: Any) -> None:
-    one = np.uint64(1)
-    top, left = first // width, first % width  # of the next place: counted on, as a division takes as long as two turns
-    a, b, c, d, e, f = keys
+    top, left, done = first // width, first % width, 0
+    while done < rows.size:
+        count = min(rows.size - done, width - left)
+        _turn(rows[done : done + count], top, left, height, width, keys)
+        top, left, done = top + 1, 0, done + count
     for i in range(rows.size):
-        y, x = top, left
-        left += one
-        if left == width:
-            left = np.uint64(0)
-            top += one
-        while True:
-            y = _moved(y, x ^ a, height)
-            x = _moved(x, y ^ b, width)
-            y = _moved(y, x ^ c, height)
-            x = _moved(x, y ^ d, width)
-            y = _moved(y, x ^ e, height)
-            x = _moved(x, y ^ f, width)
-            place = y * width + x
-            if place < total:
-                break
-        rows[i] = place
+        while rows[i] >= total:
+            _turn(rows[i : i + 1], rows[i] // width, rows[i] % width, height, width, keys)
+
+
+@njit(nogil=True, cache=True)
+def _turn(rows: Any, top: Any, left: Any, height: Any, width: Any, keys: Any) -> None:
+    """Where the places right of (top, left) go. In 32 bits without a branch, so that eight are worked out at once."""
+    a, b, c, d, e, f = keys
+    height, width = np.uint32(height), np.uint32(width)
+    top, left = np.uint32(top), np.uint32(left)
+    for i in range(rows.size):
+        y, x = top, np.uint32(left + np.uint32(i))
+        y = _moved(y, x ^ a, height)
+        x = _moved(x, y ^ b, width)
+        y = _moved(y, x ^ c, height)
+        x = _moved(x, y ^ d, width)
+        y = _moved(y, x ^ e, height)
+        x = _moved(x, y ^ f, width)
+        rows[i] = np.int64(np.uint64(y) * np.uint64(width) + np.uint64(x))
 
 
 @njit(nogil=True, cache=True)
 def _moved(at: Any, drawn: Any, below: Any) -> Any:
-    """A coordinate moved on, around the end, by an amount below `below` (32 bits) that is drawn from a number."""
-    z = (drawn ^ (drawn >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    at += ((z >> np.uint64(32)) * below) >> np.uint64(32)
-    return at - below if at >= below else at
+    """A coordinate moved on, around the end, by an amount below `below` (31 bits) that is drawn from a number."""
+    z = np.uint32(np.uint32(drawn) * np.uint32(0x85EBCA6B))
+    z = np.uint32(np.uint32(z ^ (z >> np.uint32(15))) * np.uint32(0xC2B2AE35))
+    moved = np.uint32(at + np.uint32((np.uint64(z) * np.uint64(below)) >> np.uint64(32)))
+    return np.uint32(moved - below) if moved >= below else moved
 
 
 @njit(nogil=True, cache=True)
