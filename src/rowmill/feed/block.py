@@ -59,24 +59,63 @@ class Layout:
 
 
 class Block:
-    """Room for `rows` rows of every matrix of a layout, in one allocation."""
+    """Room for `rows` rows of every matrix of a layout, in one allocation.
 
-    __slots__ = ("addresses", "matrices", "rows")
+    Row after row; or, with `turned` (the rows of a batch), batch after batch, each with its columns one after another,
+    all of them aligned. Columns of several values a row stand row after row in any case.
+    """
 
-    def __init__(self, layout: Layout, rows: int, memory: NDArray[np.uint8]) -> None:
-        self.rows = rows
+    __slots__ = ("matrices", "rows", "steps", "targets", "turned", "unit")
+
+    def __init__(self, layout: Layout, rows: int, memory: NDArray[np.uint8], turned: int | None = None) -> None:
+        self.rows, self.turned = rows, turned is not None
+        self.unit = turned or max(1, rows)  # rows that stand together
         self.matrices: list[Array] = []
+        self.targets: list[NDArray[np.uint64]] = []  # where each unit of a matrix begins
+        self.steps: list[int] = []  # bytes from a column to the next, of matrices on their sides; else 0
         offset = -memory.__array_interface__["data"][0] % ALIGNMENT
         for matrix in layout.matrices:
-            nbytes = rows * matrix.row_bytes
-            room = memory[offset : offset + nbytes]
-            self.matrices.append(room.view(matrix.dtype).reshape(rows, matrix.width))
+            nbytes, step = _sizes(matrix, rows, turned)
+            room = memory[offset : offset + nbytes].view(matrix.dtype)
+            if not turned:
+                self.matrices.append(room.reshape(rows, matrix.width))
+            elif step:
+                self.matrices.append(room.reshape(-1, matrix.width, step // matrix.dtype.itemsize))
+            else:
+                self.matrices.append(room.reshape(-1, turned, matrix.width))
+            begin = np.uint64(room.__array_interface__["data"][0])
+            units = max(1, rows // self.unit)
+            self.targets.append(np.arange(units, dtype=np.uint64) * np.uint64(nbytes // units) + begin)
+            self.steps.append(step)
             offset += -(-nbytes // ALIGNMENT) * ALIGNMENT
-        self.addresses = [m.__array_interface__["data"][0] for m in self.matrices]
+
+    @property
+    def addresses(self) -> list[int]:
+        """Where each matrix begins."""
+        return [int(targets[0]) for targets in self.targets]
 
     @staticmethod
-    def nbytes(layout: Layout, rows: int) -> int:
-        return ALIGNMENT + sum(-(-rows * m.row_bytes // ALIGNMENT) * ALIGNMENT for m in layout.matrices)
+    def nbytes(layout: Layout, rows: int, turned: int | None = None) -> int:
+        sizes = (_sizes(matrix, rows, turned)[0] for matrix in layout.matrices)
+        return ALIGNMENT + sum(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)
+
+    def view(self, first: int, rows: int) -> list[Array]:
+        """Rows `first` and on of every matrix; of a turned block they are rows of one batch."""
+        if not self.turned:
+            return [matrix[first : first + rows] for matrix in self.matrices]
+        number, first = divmod(first, self.unit)
+        return [
+            matrix[number, :, first : first + rows] if step else matrix[number, first : first + rows]
+            for matrix, step in zip(self.matrices, self.steps, strict=True)
+        ]
+
+
+def _sizes(matrix: Matrix, rows: int, turned: int | None) -> tuple[int, int]:
+    """The bytes of a matrix, and those from a column to the next if it is on its side."""
+    if turned is None or matrix.widths:
+        return rows * matrix.row_bytes, 0
+    step = -(-turned * matrix.dtype.itemsize // ALIGNMENT) * ALIGNMENT
+    return rows // turned * matrix.width * step, step
 
 
 class Pool:
@@ -86,9 +125,10 @@ class Pool:
     says whether anybody still can see it.
     """
 
-    def __init__(self, layout: Layout, rows: int, keep: int) -> None:
+    def __init__(self, layout: Layout, rows: int, keep: int, turned: int | None = None) -> None:
         self.layout = layout
         self.rows = rows
+        self.turned = turned
         self.keep = keep  # allocations worth remembering; beyond them the user is collecting batches
         self._memory: list[NDArray[np.uint8]] = []
 
@@ -96,11 +136,11 @@ class Pool:
         """A block that nobody looks into. Needs no lock: a thread that looks at memory is a holder to all others."""
         for memory in self._memory:
             if sys.getrefcount(memory) == 3:  # the list, the loop variable, the call
-                return Block(self.layout, self.rows, memory)
-        memory = np.empty(Block.nbytes(self.layout, self.rows), np.uint8)
+                return Block(self.layout, self.rows, memory, self.turned)
+        memory = np.empty(Block.nbytes(self.layout, self.rows, self.turned), np.uint8)
         if len(self._memory) < self.keep:
             self._memory.append(memory)
-        return Block(self.layout, self.rows, memory)
+        return Block(self.layout, self.rows, memory, self.turned)
 
 
 @dataclass(slots=True)
@@ -111,4 +151,5 @@ class Batch:
     matrices: list[Array]
     ragged: Mapping[str, tuple[Array, NDArray[np.int64]]] = field(default_factory=dict)
     objects: Mapping[str, Array] = field(default_factory=dict)
+    turned: bool = False  # whether a matrix has a row for each column
     padding: int = 0  # rows at the end that repeat others, so that all ranks take the same number of steps

@@ -72,12 +72,12 @@ class Filling:
         first = index * chunk.batch_rows
         last = min(first + chunk.batch_rows, chunk.rows + chunk.padding)
         block = self._blocks[first // self._blocks[0].rows]
-        begin = first % block.rows
         return Batch(
             rows=last - first,
-            matrices=[matrix[begin : begin + last - first] for matrix in block.matrices],
+            matrices=block.view(first % block.rows, last - first),
             ragged={name: ragged.slice_rows(column, first, last) for name, column in self._ragged.items()},
             objects={name: column[first:last] for name, column in self._objects.items()},
+            turned=block.turned,
             padding=max(0, last - max(first, chunk.rows)),
         )
 
@@ -85,8 +85,7 @@ class Filling:
         """Zeros where the last batch has rows that stand for nothing."""
         if self.chunk.padding:
             block = self._blocks[self.chunk.rows // self._blocks[0].rows]
-            begin = self.chunk.rows % block.rows
-            for matrix in block.matrices:
-                matrix[begin : begin + self.chunk.padding] = 0
+            for matrix in block.view(self.chunk.rows % block.rows, self.chunk.padding):
+                matrix[...] = 0
             if not self.chunk.spans:
                 self._finish()

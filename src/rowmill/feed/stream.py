@@ -40,6 +40,7 @@ Shuffle = bool | Literal["full"]
 
 FIRST_BYTES = 32 << 20  # packed in some 10 ms; a smaller table is shuffled as a whole
 FULL_ROWS = 16_384  # rows of a fully shuffled table that a thread gathers at once
+TURNED_ROWS = 512  # columns begin at multiples of 64 bytes, and of shorter ones that would take too much
 MIN_CHUNK_ROWS = 65_536  # unshuffled rows are passed on in pieces of about this size
 
 
@@ -55,7 +56,11 @@ class Table(Protocol):
 
 
 class Stream:
-    """Epochs of batches from a table, in an order that depends on the settings only."""
+    """Epochs of batches from a table, in an order that depends on the settings only.
+
+    `turned`: matrices are wanted on their sides, which spares one who needs columns the turning. From a store, and in
+    small batches, they come row-major all the same: `Batch.turned` says which.
+    """
 
     def __init__(
         self,
@@ -76,6 +81,7 @@ class Stream:
         weights: Weights | None = None,
         balance: str | None = None,
         cache: Cache | None = None,
+        turned: bool = False,
     ) -> None:
         self.source = table.source
         self.selection = selection
@@ -89,6 +95,7 @@ class Stream:
         self.rank = rank
         self.elastic = elastic
         self.draw = Draw(self.source, weights, balance) if weights is not None or balance is not None else None
+        self._turned = turned and cache is None and batch_size >= TURNED_ROWS
         self.position = Position()  # of the latest iteration
         self._next = Position()  # where the next iteration begins
         self.stats = Stats()
@@ -312,7 +319,7 @@ class Stream:
         rows = plan.batch_rows * min(batches, max(1, plan.chunk_batches))
         if self._pool is None or self._pool.rows != rows:
             keep = 4 + self._budget.window // max(1, rows * layout.row_bytes)
-            self._pool = Pool(layout, rows, keep)
+            self._pool = Pool(layout, rows, keep, plan.batch_rows if self._turned else None)
         return self._pool
 
     def _read(self, epoch: int, seed: int, fragment: int, start: int, rows: int) -> Columns:

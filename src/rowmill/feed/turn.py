@@ -1,19 +1,21 @@
 """A batch on its side: a row-major matrix comes in, each of its columns contiguous goes out.
 
-For frameworks whose tensors have no strides (TensorFlow). Memory is aligned to 64 bytes, because TensorFlow's DLPack
-import aborts the process on less, and is used again only when nobody holds a view of it. Called by the loaders.
+For frameworks whose tensors have no strides (TensorFlow), where the feed has not packed columns itself. Memory is
+aligned to 64 bytes, because TensorFlow's DLPack import aborts the process on less, and is used again only when nobody
+holds a view of it. Called by the loaders.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rowmill.feed.block import ALIGNMENT, Array
+from rowmill.feed.block import ALIGNMENT, Array, Batch, Matrix
 
 KEEP = 4  # allocations worth remembering; beyond them the user is collecting batches
 
@@ -43,6 +45,20 @@ class Turner:
         if len(self._memory) < KEEP:
             self._memory.append(memory)
         return _aligned(memory, nbytes)
+
+
+class Sides:
+    """Batches on their sides, whichever way they come."""
+
+    def __init__(self, matrices: Sequence[Matrix]) -> None:
+        self._matrices = [(matrix, Turner()) for matrix in matrices]
+
+    def of(self, batch: Batch) -> list[Array]:
+        """A row for each column of a matrix, each row contiguous; matrices of fixed-size lists as they are."""
+        if batch.turned:
+            return batch.matrices
+        pairs = zip(self._matrices, batch.matrices, strict=True)
+        return [array if matrix.widths else turner.turn(array) for (matrix, turner), array in pairs]
 
 
 def is_aligned(array: Array) -> bool:

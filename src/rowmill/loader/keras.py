@@ -43,6 +43,9 @@ class OfBackend(MadeStream):
             return JaxTensors(matrices, upright=upright)
         return NumpyTensors(matrices, upright=upright)
 
+    def _wants_columns(self) -> bool:
+        return keras.backend.backend() not in ("torch", "jax")
+
     def _asked_in_main(self) -> bool:
         return bool(keras.backend.backend() != "tensorflow")
 

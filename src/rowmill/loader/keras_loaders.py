@@ -39,6 +39,10 @@ class MadeStream(KerasStream):
         """Whether numbers of 8 bytes are delivered in 4."""
         return False
 
+    def _wants_columns(self) -> bool:
+        """Whether columns have to be contiguous."""
+        return False
+
     def _tensors(self, batch: Batch) -> Any:
         return self._form.tensors(batch)
 
@@ -137,6 +141,7 @@ class SequenceLoader(MadeStream):
             weights=weights,
             balance=balance,
             cache=open_cache(cache, cache_size),
+            turned=self._wants_columns(),
         )
         self._open(table, stream)
         limits = checked_limits(table.schema, sparse_names, sparse_max)
@@ -206,6 +211,7 @@ class DictLoader(MadeStream):
             weights=weights,
             balance=balance,
             cache=open_cache(cache, cache_size),
+            turned=self._wants_columns(),
         )
         self._open(table, stream)
         for transform in transforms or ():

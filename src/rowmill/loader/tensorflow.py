@@ -42,6 +42,9 @@ class OfTensorFlow(MadeStream):
         self._cheap = FromGenerator(matrices, upright=upright)
         return TfTensors(matrices, upright=upright, device=device)
 
+    def _wants_columns(self) -> bool:
+        return True
+
     def _asked_in_main(self) -> bool:
         return bool(tf.keras.backend.backend() != "tensorflow")
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from rowmill.errors import ArgumentError
 from rowmill.feed.block import Array, Batch, Matrix
-from rowmill.feed.turn import Turner
+from rowmill.feed.turn import Sides
 
 
 class Tensors(Protocol):
@@ -56,17 +56,16 @@ class NumpyTensors:
     ragged_name: str | None = None
 
     def __init__(self, matrices: Sequence[Matrix], *, upright: bool) -> None:
-        self._turned = [(matrix, Turner()) for matrix in matrices]
+        self._matrices, self._sides = matrices, Sides(matrices)
         self._upright = upright
 
     def columns(self, batch: Batch) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for (matrix, turner), array in zip(self._turned, batch.matrices, strict=True):
+        for matrix, array in zip(self._matrices, self._sides.of(batch), strict=True):
             if matrix.widths:
                 found.update(split_wide(matrix, np.ascontiguousarray(array)))
             else:
-                turned = turner.turn(array)
-                found.update(zip(matrix.columns, turned[:, :, None] if self._upright else turned, strict=True))
+                found.update(zip(matrix.columns, array[:, :, None] if self._upright else array, strict=True))
         return found
 
     def array(self, array: Array) -> Any:

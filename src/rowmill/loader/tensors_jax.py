@@ -36,7 +36,9 @@ class JaxTensors:
         self._cut = jax.jit(cut) if sharding is None else jax.jit(cut, out_shardings=sharding)
 
     def columns(self, batch: Batch) -> dict[str, Any]:
-        found: dict[str, Any] = self._cut([self._placed(array) for array in batch.matrices])
+        # A compiled function places NumPy arrays itself, in half the time that `device_put` takes.
+        arrays = batch.matrices if self._sharding is None else [self._placed(array) for array in batch.matrices]
+        found: dict[str, Any] = self._cut(arrays)
         return found
 
     def array(self, array: Array) -> Any:

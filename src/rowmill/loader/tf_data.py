@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from rowmill.feed.block import Batch
-from rowmill.feed.turn import Turner
+from rowmill.feed.turn import Sides
 from rowmill.loader.tensors_tf import Unpacked
 
 
@@ -27,14 +26,11 @@ def as_dataset(batches: Callable[[], Iterator[Any]], sample: Any, length: int, *
 def of_matrices(batches: Callable[[], Iterator[Batch]], form: Any, length: int, *, upright: bool) -> Any:
     """The same for batches of numbers only: matrices come from Python, and columns are cut out of them in the graph."""
     matrices = form.selection.layout.matrices
-    turners = [Turner() for _ in matrices]
+    sides = Sides(matrices)
 
     def turned() -> Iterator[Any]:
         for batch in batches():
-            arrays = [
-                np.ascontiguousarray(array) if matrix.widths else turner.turn(array)
-                for matrix, turner, array in zip(matrices, turners, batch.matrices, strict=True)
-            ]
+            arrays = sides.of(batch)
             del batch
             yield tuple(
                 array if m.widths or not upright else array[:, :, None]

@@ -39,7 +39,7 @@ def test_paths_patterns_folders_and_datasets_are_the_same(paths):
         KerasSequenceLoader(str(folder / "*.nothing"), 100, **COMMON)
 
 
-@pytest.mark.parametrize("batch_size", [64, 100, 7])
+@pytest.mark.parametrize("batch_size", [64, 100, 7, 512, 515])
 def test_every_value_whatever_the_alignment(paths, batch_size):
     table, at = make_table(1003), 0
     for features, labels in KerasSequenceLoader(paths, batch_size, shuffle=False, **COMMON):
@@ -51,6 +51,16 @@ def test_every_value_whatever_the_alignment(paths, batch_size):
             )
         at += batch_size
     assert at >= 1003
+
+
+@pytest.mark.parametrize("batch_size", [100, 515])
+def test_keras_and_tf_data_get_what_iteration_gets(paths, batch_size):
+    one, other, third = (KerasSequenceLoader(paths, batch_size, **COMMON) for _ in range(3))
+    asked = (other[i] for i in range(len(other)))
+    for ours, theirs, (features, labels) in zip(one, third.to_tf_dataset(), asked, strict=True):
+        for name, tensor in ours[0].items():
+            assert np.array_equal(tensor, theirs[0][name]) and np.array_equal(tensor, features[name])
+        assert np.array_equal(ours[1], theirs[1]) and np.array_equal(ours[1], labels)
 
 
 def test_every_dtype_of_the_modern_loader():
