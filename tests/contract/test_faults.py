@@ -191,12 +191,24 @@ EXIT = textwrap.dedent("""
     address = np.array([x.ctypes.data], np.uint64)
     pack._scatter(address, one, 8, 0, pack.locate(np.zeros(1, np.uint32), 4), address, like, like)
 
+    running = {}
+
+    def one_has_ended():
+        child, status = os.wait()
+        assert status == 0, f"a child that stopped at batch {running[child]} failed"
+        del running[child]
+
     for batches in map(int, sys.argv[2:]):  # the parent uses no decoder; every child is an interpreter that ends
         child = os.fork()
         if child == 0:
             held = leave_in_the_middle(batches)
             break
-        assert os.waitpid(child, 0)[1] == 0, f"a child that stopped at batch {batches} failed"
+        running[child] = batches
+        if len(running) == 3:
+            one_has_ended()
+    else:
+        while running:
+            one_has_ended()
 """)
 
 
