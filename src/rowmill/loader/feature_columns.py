@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from rowmill.errors import ColumnError
@@ -149,6 +149,37 @@ def parse(columns: Iterable[Any] | Mapping[str, Any]) -> list[Column]:
     return [_parsed(column) for column in columns]
 
 
+def described(column: Column) -> dict[str, Any]:
+    """A column as JSON data, for a saved layer; `parse` takes it back."""
+    found: dict[str, Any] = {"kind": type(column).__name__}
+    for field in fields(column):
+        value = getattr(column, field.name)
+        if callable(value):
+            raise ColumnError(
+                f"column {column.name!r} has a normalizer, and a function cannot be saved with a layer; normalize in "
+                f"the table (Normalize in a Workflow) or in a layer of its own"
+            )
+        found[field.name] = described(value) if isinstance(value, Column) else value
+    return found
+
+
+def _from_description(given: Mapping[str, Any]) -> Column:
+    kinds: dict[str, Any] = {kind.__name__: kind for kind in (Numeric, Bucketized, Identity, Embedding, Indicator)}
+    kind = kinds.get(str(given.get("kind")))
+    if kind is None:
+        raise ColumnError(f"found {given.get('kind')!r} among feature_columns; wanted one of {sorted(kinds)}")
+    values = {
+        name: _from_description(value) if isinstance(value, Mapping) else tuple(value) if name in _TUPLES else value
+        for name, value in given.items()
+        if name != "kind"
+    }
+    made: Column = kind(**values)
+    return made
+
+
+_TUPLES = ("shape", "boundaries")
+
+
 def inputs(columns: Iterable[Column]) -> Inputs:
     """The columns of the table that these read: categorical ones and others."""
     cats: set[str] = set()
@@ -188,6 +219,8 @@ def _leaves(column: Any) -> Iterator[tuple[str, tuple[int, ...] | None]]:
 def _parsed(column: Any) -> Column:
     if isinstance(column, Column):
         return column
+    if isinstance(column, Mapping):
+        return _from_description(column)
     read = _READERS.get(type(column).__name__)
     if read is None:
         raise ColumnError(

@@ -29,6 +29,10 @@ class Features(keras.layers.Layer):
         self.columns = sorted(fc.parse(feature_columns), key=lambda column: column.name)
         self.inputs = fc.inputs(self.columns)
 
+    def get_config(self) -> dict[str, Any]:
+        """What a saved model keeps of the layer besides its weights."""
+        return {**super().get_config(), "feature_columns": [fc.described(column) for column in self.columns]}
+
     def compute_output_shape(self, input_shape: Mapping[str, Any]) -> tuple[Any, ...]:
         first = next(iter(input_shape.values()))
         return (first[0], *self._output_sizes())
@@ -37,6 +41,7 @@ class Features(keras.layers.Layer):
         raise NotImplementedError
 
 
+@keras.saving.register_keras_serializable("rowmill")
 class DenseFeatures(Features):
     """The columns side by side: numbers as they are, embeddings, one-hot indicators and buckets.
 
@@ -59,6 +64,9 @@ class DenseFeatures(Features):
         self.sizes = [_dense_size(column) for column in self.columns]
         if aggregation == "stack" and len(set(self.sizes)) > 1:
             raise ArgumentError(f"aggregation='stack' of columns of sizes {sorted(set(self.sizes))}; wanted one size")
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "aggregation": self.aggregation}
 
     def build(self, input_shape: Mapping[str, Any]) -> None:
         self.tables = {}
@@ -92,6 +100,7 @@ class DenseFeatures(Features):
         return (sum(self.sizes),) if self.aggregation == "concat" else (len(self.sizes), self.sizes[0])
 
 
+@keras.saving.register_keras_serializable("rowmill")
 class LinearFeatures(Features):
     """A weight for each id, bucket or number, all 0 at first, summed up with a bias: `[N, 1]`."""
 

@@ -72,6 +72,28 @@ def test_linear_starts_at_zero_and_learns_a_weight_each():
         LinearFeatures([Embedding(Identity("a", 3), 4)])
 
 
+@pytest.mark.parametrize("kind", [DenseFeatures, LinearFeatures])
+def test_a_model_with_such_a_layer_is_saved_and_loaded(tmp_path, kind):
+    columns = [Bucketized(Numeric("x"), (0.5, 2.0)), Numeric("w", (2,)), Bucketized(Numeric("w", (2,)), (3.0,))]
+    if kind is DenseFeatures:
+        columns += [Embedding(Identity("a", 3, default=0), 4, "sum"), Indicator(Identity("m", 3))]
+    inputs = {name: keras.Input(array.shape[1:], name=name, dtype=str(array.dtype)) for name, array in INPUTS.items()}
+    model = keras.Model(inputs, keras.layers.Dense(1)(kind(columns, name="features")(inputs)))
+    for weight in model.get_layer("features").weights:
+        weight.assign(np.random.default_rng(0).normal(size=weight.shape))
+    model.save(tmp_path / "m.keras")
+    again = keras.saving.load_model(tmp_path / "m.keras")
+    assert again.get_layer("features").columns == model.get_layer("features").columns
+    assert np.array_equal(again.predict(INPUTS, verbose=0), model.predict(INPUTS, verbose=0))
+
+
+def test_a_function_cannot_be_saved():
+    with pytest.raises(ColumnError, match="'x' has a normalizer, and a function cannot be saved"):
+        DenseFeatures([Numeric("x", (1,), abs)]).get_config()
+    with pytest.raises(ColumnError, match="found 'system' among feature_columns"):
+        DenseFeatures([{"kind": "system"}])
+
+
 def test_what_has_to_be_transformed_first_is_refused():
     with pytest.raises(ColumnError, match="embedding column 'h_embedding' over hashed column 'h'"):
         DenseFeatures([Embedding(Hashed("h", 10), 4)])
