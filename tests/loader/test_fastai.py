@@ -173,6 +173,35 @@ def test_a_learner_is_exported_without_its_rows_and_predicts_elsewhere(paths):
         loaded.dls.one_batch()
 
 
+def test_a_workflow_prepares_raw_tables_also_those_without_labels_and_after_export(paths):
+    from fastai.learner import load_learner
+
+    from rowmill import Workflow, ops
+
+    train, valid = rowmill.Dataset(paths / "train"), rowmill.Dataset(paths / "valid")
+    node = (["shop", "day"] >> ops.Categorify()) + (["x1"] >> ops.Normalize()) + ["label"]
+    workflow = Workflow(node).fit(train)
+    names = {"cats": ["shop", "day"], "conts": ["x1"], "labels": "label", "bs": 128, "path": paths}
+    raw = dataloaders(train, valid, workflow=workflow, **names)
+    made = dataloaders(workflow.transform(train), workflow.transform(valid), **names)
+    for ours, theirs in zip(raw.train, made.train, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+    learn = Learner(raw, TabularModel([(10, 4), (60, 4)], 1, 2, [16]), CrossEntropyLossFlat())
+    unlabelled = table(300, 3).drop("label")
+    with learn.no_bar(), learn.no_logging():
+        learn.fit(1, 1e-2)
+        expected, _ = learn.get_preds(dl=learn.dls.test_dl(unlabelled))
+        wanted, _ = learn.get_preds(dl=learn.dls.test_dl(table(300, 3)))
+        learn.export("raw.pkl")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            loaded = load_learner(paths / "raw.pkl")
+        with loaded.no_bar():
+            found, _ = loaded.get_preds(dl=loaded.dls.test_dl(unlabelled))
+    assert torch.equal(expected, wanted) and torch.equal(found, wanted)
+    assert "label" in workflow.output_schema  # the caller's workflow is as it was
+
+
 def test_a_last_batch_of_one_row_is_dropped_for_batch_norm(tmp_path):
     frame = table(257, 1)
     dls = dataloaders(frame, frame, cats=["shop", "day"], conts=["x1"], labels="label", bs=128)

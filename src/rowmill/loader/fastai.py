@@ -7,6 +7,7 @@ a `Learner` calls: `one_batch`, `new`, `to`, `show_batch`, `test_dl`, `export`. 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -26,6 +27,7 @@ from rowmill.feed.block import Batch
 from rowmill.feed.layout import Nulls, Selector
 from rowmill.feed.sample import Weights
 from rowmill.feed.stream import Shuffle, Stream
+from rowmill.loader.streamed import Prepares, prepared
 from rowmill.loader.torch_stream import TorchStream, ranks
 from rowmill.schema import Schema, Tags
 from rowmill.store.cache import open_cache
@@ -45,7 +47,8 @@ class Loader(TorchStream):
     Columns of each group stand in lexicographic order (`cat_names`, `cont_names`, `label_names` say it), as
     `get_embedding_sizes` lists them. A group without columns is `[N, 0]`, and without labels a batch is
     `(x_cat, x_cont)`. Groups not given are taken from the schema's tags. Labels are int64 where all of them are whole
-    numbers in the table, as `CrossEntropyLoss` wants them, else float32; `label_dtype` decides otherwise.
+    numbers in the table, as `CrossEntropyLoss` wants them, else float32; `label_dtype` decides otherwise. With a
+    fitted `workflow` the table is a raw one; so are tables for `new` and `test_dl`, which may lack the labels.
     """
 
     n_inp = 2  # what fastai gives to the model; the rest of a batch goes to the loss
@@ -72,10 +75,12 @@ class Loader(TorchStream):
         balance: str | None = None,
         cache: str | PathLike[str] | None = None,
         cache_size: int | float | str | None = None,
+        workflow: Prepares | None = None,
         global_size: int | None = None,
         global_rank: int | None = None,
     ) -> None:
-        table = _table(dataset)
+        self._given = _table(dataset)
+        table = prepared(self._given, workflow)
         schema = table.schema
         self.cat_names = _group(schema, cats, Tags.CATEGORICAL)
         self.cont_names = _group(schema, conts, Tags.CONTINUOUS)
@@ -123,7 +128,7 @@ class Loader(TorchStream):
             "label_dtype": self.label_dtype, "shuffle": shuffle, "drop_last": drop_last, "seed": seed,
             "seed_fn": seed_fn, "parts_per_chunk": parts_per_chunk, "memory": memory, "threads": threads,
             "nulls": nulls, "weights": weights, "balance": balance, "cache": cache, "cache_size": cache_size,
-            "global_size": size, "global_rank": rank,
+            "workflow": workflow, "global_size": size, "global_rank": rank,
         }  # fmt: skip
 
     def _tensors(self, batch: Batch) -> tuple[torch.Tensor, ...]:
@@ -175,10 +180,13 @@ class Loader(TorchStream):
                     f"new() of a loader knows no {name!r}; wanted some of {sorted(self._settings)}"
                     f"{closest(name, self._settings)}"
                 )
-        table, settings = self.data, {**self._settings, **changes}
+        table, settings = self._given, {**self._settings, **changes}
         if dataset is not None:
             table = _table(dataset)
-            settings["labels"] = [name for name in settings["labels"] if name in table.schema]
+            lacking = [name for name in settings["labels"] if name not in table.schema]
+            settings["labels"] = [name for name in settings["labels"] if name not in lacking]
+            if lacking and settings["workflow"] is not None:
+                settings["workflow"] = copy(settings["workflow"]).remove_inputs(lacking)
             if "cache" not in changes:  # it would keep a table that is looked at once
                 settings["cache"] = None
         return Loader(table, device=device, **settings)
@@ -217,7 +225,7 @@ class Loaders(DataLoaders):
 
     def new_empty(self) -> Loaders:
         """The same loaders without their rows: what `Learner.export` keeps."""
-        empty = [loader.new(Dataset(loader.data.empty(), schema=loader.data.schema)) for loader in self.loaders]
+        empty = [loader.new(Dataset(loader._given.empty(), schema=loader._given.schema)) for loader in self.loaders]
         return type(self)(*empty, path=self.path, device=self.device)
 
     def test_dl(self, test_items: Any, **changes: Any) -> Loader:
