@@ -158,14 +158,21 @@ class Workflow:
         self._check_fitted()
         rows = as_rows(data, self.input_schema)
         known = self._known or self._resolve(Dataset(rows.frame).schema)
+        if folds is None and not isinstance(data, Mapping | list):
+            folds = self._learnt_on(Dataset(rows.frame), known)
         return rows.like(known.step(training=bool(folds)).run(rows.frame))
+
+    def _learnt_on(self, data: Dataset, known: Transformation) -> bool:
+        """Whether it makes a difference that the operators have learnt from these rows, and they have."""
+        if self._learnt_from is None or not known.step(training=True).program.numbered:
+            return False
+        return self._learnt_from == data.source.fingerprint()
 
     def _transform_dataset(self, data: Dataset, folds: bool | None) -> Dataset:
         self._check_fitted()
         known = self._known if self._fitted and self._known else self._resolve(data.schema)
         if folds is None:
-            folded = self._learnt_from is not None and known.step(training=True).program.numbered
-            folds = folded and self._learnt_from == data.source.fingerprint()
+            folds = self._learnt_on(data, known)
         whole = known.step(training=folds)
         for name in whole.inputs:
             if name not in data.schema:

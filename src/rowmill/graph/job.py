@@ -80,6 +80,13 @@ class FitJob:
         return tuple(name for name in self._root.column_names if name in wanted)
 
     def frames(self, fragment: Fragment) -> Sequence[pl.DataFrame]:
+        try:
+            return self._frames(fragment)
+        except BaseException as error:
+            error.add_note(f"while fitting on {self._source.describe(fragment)}")
+            raise
+
+    def _frames(self, fragment: Fragment) -> Sequence[pl.DataFrame]:
         frame = self._source.read(fragment, self.inputs)
         start = self._rows_before.get(fragment.unit, 0) + fragment.start
         made: dict[int, pl.DataFrame] = {}

@@ -104,7 +104,10 @@ class Operator:
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         """The columns made. Before fitting (`fitted` is None) only their descriptions are used."""
-        raise NotImplementedError
+        raise ArgumentError(
+            f"{self.label} does not say which columns it makes; wanted an operator of rowmill.ops: write a function of "
+            f"a column as LambdaOp(f), or an expression as Expr(...)"
+        )
 
     def shared(self, inputs: Inputs, fitted: Fitted | None) -> Mapping[str, pl.Expr]:
         """Columns that several outputs are computed from; they are there as inputs of these names."""

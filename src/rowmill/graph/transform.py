@@ -11,7 +11,7 @@ from rowmill.graph.node import Select
 from rowmill.graph.program import Program, compile_outputs
 from rowmill.graph.resolve import Resolved
 from rowmill.schema import Schema
-from rowmill.sources.types import frame_type
+from rowmill.sources.types import column_schema, frame_type, leaf_type
 
 
 class Transformation:
@@ -66,12 +66,30 @@ class Step:
         strange = {name: dtype for name, dtype in self._dtypes.items() if found[name] != dtype}
         if not strange:
             return frame
-        try:
-            columns = {name: frame.get_column(name) for name in self.inputs}
-            return pl.DataFrame([columns[name].cast(dtype) for name, dtype in self._dtypes.items()])
-        except pl.exceptions.PolarsError as error:
-            named = {name: f"{found[name]}, wanted {dtype}" for name, dtype in strange.items()}
-            raise ColumnError(f"columns of another type than when the workflow was fitted: {named}; {error}") from error
+        return pl.DataFrame([_cast(frame.get_column(name), dtype) for name, dtype in self._dtypes.items()])
+
+
+def _cast(column: pl.Series, dtype: pl.DataType) -> pl.Series:
+    """The column in the type it was fitted in, with the same values. A float is rounded to one of less precision."""
+    try:
+        made = column.cast(dtype)
+    except pl.exceptions.PolarsError as error:
+        raise ColumnError(
+            f"column {column.name!r} is {column.dtype}, and was {dtype} when the workflow was fitted; {error}"
+        ) from error
+    if _leaf(column.dtype).is_float() and _leaf(dtype).is_integer():
+        cut = column.explode() if isinstance(column.dtype, pl.List | pl.Array) else column
+        fractions = cut.filter(cut != cut.round())
+        if len(fractions):
+            raise ColumnError(
+                f"column {column.name!r} has {fractions[0]}, and was {column_schema(column.name, dtype).dtype} when "
+                f"the workflow was fitted; round it, or fit the workflow on floats"
+            )
+    return made
+
+
+def _leaf(dtype: pl.DataType) -> pl.DataType:
+    return leaf_type(dtype) if isinstance(dtype, pl.List | pl.Array) else dtype
 
 
 def missing(name: str, columns: list[str]) -> ColumnError:

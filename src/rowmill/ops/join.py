@@ -104,16 +104,21 @@ class JoinGroupby(StatOperator):
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         for group in inputs.groups:
-            for name, dtype, _ in self._columns_of(group, inputs):
-                column = ColumnSchema(name, dtype, frozenset({Tags.CONTINUOUS}))
-                if fitted is None:
-                    yield Output(column, inputs[members(group)[0]])
-                else:
-                    values = fitted.tables[self._name(group)].frame.get_column(name)
-                    yield Output(column, _taken(inputs[f"place {self._name(group)}"], values))
+            if fitted is None:
+                for name, dtype, _ in self._columns_of(group, inputs):
+                    yield Output(_statistic(name, dtype), inputs[members(group)[0]])
+                continue
+            table = fitted.tables[self._name(group)].frame.drop(members(group))
+            for values in table.get_columns():  # what they were made of may be gone
+                dtype = column_schema(values.name, values.dtype).dtype
+                yield Output(_statistic(values.name, dtype), _taken(inputs[f"place {self._name(group)}"], values))
 
     def _name(self, group: Any) -> str:
         return self.name_sep.join(members(group))
+
+
+def _statistic(name: str, dtype: str) -> ColumnSchema:
+    return ColumnSchema(name, dtype, frozenset({Tags.CONTINUOUS}))
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,6 +179,12 @@ class JoinExternal(Operator):
             if key not in inputs.schema:
                 raise ColumnError(
                     f"JoinExternal wants {key!r}{closest(key, inputs.schema.column_names)}; select it too"
+                )
+            theirs = column_schema(key, self._table.schema[key])
+            if (theirs.dtype == "string") != (inputs.schema[key].dtype == "string"):
+                raise ColumnError(
+                    f"key {key!r} is {inputs.schema[key].dtype} here and {theirs.dtype} in the external table; cast "
+                    f"one of them"
                 )
         new = [name for name in self._table.columns if name not in self._keys]
         both = [name for name in new if name in inputs.schema]

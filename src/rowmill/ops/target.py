@@ -113,7 +113,7 @@ class TargetEncoding(StatOperator):
         return pl.Series(name, encoded)
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
-        targets = inputs.needed.column_names
+        targets = inputs.needed.column_names if fitted is None else list(fitted.values["means"])  # it may be gone
         pairs = [(group, target) for group in inputs.groups for target in targets]
         names = [f"TE_{self._name(group)}_{target}" for group, target in pairs]
         if self.out_col is not None:

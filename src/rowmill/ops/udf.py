@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
-from rowmill.errors import ArgumentError, ColumnError
+from rowmill.errors import ArgumentError, ColumnError, MissingExtraError
 from rowmill.graph.operator import Fitted, Inputs, Operator, Output
 from rowmill.schema import ColumnSchema, Schema
 from rowmill.sources.types import column_schema, frame_type, plain
@@ -47,6 +48,8 @@ class LambdaOp(Operator):
     ) -> None:
         if not callable(f):
             raise ArgumentError(f"LambdaOp was given {f!r}; wanted a function of a column")
+        if find_spec("pandas") is None:
+            raise MissingExtraError("LambdaOp gives functions a pandas Series; pip install pandas, or use Expr(...)")
         given = {
             "f": f,
             "dependency": dependency,
@@ -102,8 +105,11 @@ class LambdaOp(Operator):
         empty = pl.DataFrame(schema={c.name: frame_type(c) for c in everything})
         try:
             found = column_schema(column.name, plain(self._called(column.name, empty).dtype))
-        except Exception:  # noqa: BLE001 - a function may well fail on an empty column; its type is then the input's
-            return made
+        except Exception as error:
+            raise ArgumentError(
+                f"{self.label} fails on an empty column: {type(error).__name__}: {error}; mend the function, or say "
+                f"what it gives with LambdaOp(f, dtype=...)"
+            ) from error
         return (
             made
             if found.dtype == "null"
@@ -113,7 +119,12 @@ class LambdaOp(Operator):
     def _applied(self, name: str, made: ColumnSchema) -> Callable[[pl.Series], pl.Series]:
         def apply(rows: pl.Series) -> pl.Series:
             frame = rows.struct.unnest()
-            result = self._called(name, frame)
+            try:
+                result = self._called(name, frame)
+            except Exception as error:
+                if len(error.args) == 1:  # Polars passes the text on, and no note
+                    error.args = (f"{error.args[0]} (in {self.label}, on column {name!r})",)
+                raise
             if len(result) != frame.height:
                 raise ArgumentError(
                     f"{self.label} gave {len(result)} values for {frame.height} rows; wanted one for each"

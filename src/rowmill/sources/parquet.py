@@ -111,8 +111,11 @@ class ParquetSource:
 
     def describe(self, fragment: Fragment) -> str:
         starts = self._starts[fragment.unit]
-        group = bisect_right(starts, fragment.start) - 1
-        return f"{self.files.name(fragment.unit)}, row group {group} (rows {fragment.start} to {fragment.stop})"
+        first, last = (
+            bisect_right(starts, row) - 1 for row in (fragment.start, max(fragment.start, fragment.stop - 1))
+        )
+        groups = f"row group {first}" if first == last else f"row groups {first} to {last}"
+        return f"{self.files.name(fragment.unit)}, {groups} (rows {fragment.start} to {fragment.stop})"
 
     def fingerprint(self) -> str:
         return of_files(self.files, self._schema)
