@@ -127,6 +127,8 @@ class Workflow:
             return LocalEngine(threads, memory)
         from rowmill.engines.dask import DaskEngine
 
+        if getattr(client, "status", None) != "running":
+            raise ArgumentError(f"client={client!r}; wanted a running dask.distributed.Client")
         return DaskEngine(client)
 
     def _learn(self, job: FitJob, found: Any, resolved: Resolved) -> None:

@@ -45,6 +45,7 @@ class Selection:
     columns: tuple[str, ...]
     expressions: tuple[pl.Expr, ...]
     must_be_full: tuple[str, ...]  # columns in which a null is an error
+    masks: bool = True  # whether nulls could be marked in columns of their own
 
     def prepare(self, frame: pl.DataFrame, where: str) -> pl.DataFrame:
         """The frame with the layout's dtypes and without nulls. `where` says in an error what was being read."""
@@ -54,10 +55,10 @@ class Selection:
             if isinstance(column.dtype, pl.List | pl.Array):
                 nulls += column.explode(empty_as_null=False, keep_nulls=False).null_count()
             if nulls:
+                mask = f", or get a column {name + NULL_SUFFIX!r} that marks them with nulls={{{name!r}: 'mask'}}"
                 raise NullError(
                     f"column {name!r} has {nulls} nulls in {where}, and a tensor has no null; fill them with "
-                    f"nulls={{{name!r}: 0}} (any value), or get a column {name + NULL_SUFFIX!r} that marks them with "
-                    f"nulls={{{name!r}: 'mask'}}"
+                    f"nulls={{{name!r}: 0}} (any value){mask if self.masks else ''}"
                 )
         try:
             return frame.select(self.expressions)
@@ -147,7 +148,7 @@ class Selector:
 
     def selection(self) -> Selection:
         layout = Layout(tuple(self._matrices), tuple(self._ragged), tuple(self._objects))
-        return Selection(layout, tuple(self._read), tuple(self._expressions.values()), tuple(self._full))
+        return Selection(layout, tuple(self._read), tuple(self._expressions.values()), tuple(self._full), self.masks)
 
     def _check_numeric(self, spec: ColumnSchema, integers: bool) -> None:
         if spec.dtype in _OBJECTS:

@@ -130,8 +130,8 @@ class _Group:
             low, high = int(array.min()), int(array.max())
             if low < limits.min or high > limits.max:
                 raise DtypeError(
-                    f"column {name!r} has values from {low} to {high}, and {self.target.dtype} was asked for; "
-                    f"ask for a larger dtype (index_dtype='int64'), or encode the column (Categorify)"
+                    f"column {name!r} has values from {low} to {high}, which do not fit {self.target.dtype}; deliver "
+                    f"it in a larger type (index_dtype='int64'; for JAX set jax_enable_x64), or encode it (Categorify)"
                 )
 
 

@@ -177,4 +177,6 @@ def _mask(batch: Batch) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def _names(names: str | Sequence[str]) -> list[str]:
+    if not isinstance(names, str | Sequence):
+        raise ColumnError(f"found {names!r} where names of columns were wanted; give a list of names")
     return [names] if isinstance(names, str) else list(dict.fromkeys(names))

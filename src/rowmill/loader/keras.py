@@ -12,7 +12,9 @@ from typing import Any
 try:
     import keras
 except ImportError as error:
-    raise ImportError("rowmill.loader.keras needs Keras 3; pip install 'rowmill[keras]'") from error
+    is_there = error.name not in (None, "keras")
+    needs = f"{error.name}, the backend in KERAS_BACKEND" if is_there else "Keras 3"
+    raise ImportError(f"rowmill.loader.keras needs {needs}; pip install 'rowmill[keras]' and a backend") from error
 
 from rowmill.feed.block import Matrix
 from rowmill.loader.feature_workflow import make_feature_column_workflow

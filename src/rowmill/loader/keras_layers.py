@@ -13,7 +13,11 @@ try:
     import keras
     from keras import ops
 except ImportError as error:
-    raise ImportError("rowmill.loader.keras_layers needs Keras 3; pip install 'rowmill[keras]'") from error
+    is_there = error.name not in (None, "keras")
+    needs = f"{error.name}, the backend in KERAS_BACKEND" if is_there else "Keras 3"
+    raise ImportError(
+        f"rowmill.loader.keras_layers needs {needs}; pip install 'rowmill[keras]' and a backend"
+    ) from error
 
 from rowmill.errors import ArgumentError, ColumnError, closest
 from rowmill.loader import feature_columns as fc

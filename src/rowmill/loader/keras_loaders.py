@@ -46,8 +46,8 @@ class MadeStream(KerasStream):
     def _tensors(self, batch: Batch) -> Any:
         return self._form.tensors(batch)
 
-    def _attach(self, schema: Schema, make: Tensors, limits: dict[str, int], dense: bool, lists: str | None) -> None:
-        self._form.attach(make, Lists(limits, dense, checked_form(lists, self._LISTS, make)))
+    def _attach(self, make: Tensors, limits: dict[str, int], dense: bool, lists: str | None, fill: int = 0) -> None:
+        self._form.attach(make, Lists(limits, dense, checked_form(lists, self._LISTS, make), fill))
 
     def _for_keras(self, main: bool) -> Iterator[Any]:
         return super()._for_keras(main) if main else self._cheaply()
@@ -146,7 +146,8 @@ class SequenceLoader(MadeStream):
         self._open(table, stream)
         limits = checked_limits(table.schema, sparse_names, sparse_max)
         make = self._make(self._form.selection.layout.matrices, upright=True, device=device)
-        self._attach(table.schema, make, limits, sparse_as_dense, lists)
+        nothing = 0 if feature_columns is None else -1  # an id below 0 is none, to feature columns and their layers
+        self._attach(make, limits, sparse_as_dense, lists, nothing)
         self.cat_names, self.cont_names = self._form.cat_names, self._form.cont_names
         self.label_names = self._form.label_names
 
@@ -218,7 +219,7 @@ class DictLoader(MadeStream):
             self._maps.append(_on_features(transform))
         limits = checked_limits(table.schema, sparse_names, sparse_max)
         make = self._make(self._form.selection.layout.matrices, upright=False, device=device)
-        self._attach(table.schema, make, limits, sparse_as_dense, lists)
+        self._attach(make, limits, sparse_as_dense, lists)
         self.input_schema = self._form.input_schema
         self.feature_names, self.target_names = self._form.feature_names, self._form.target_names
 

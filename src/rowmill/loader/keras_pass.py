@@ -20,6 +20,7 @@ class Pass:
         self.epoch = epoch
         self.first = first  # the number of its first batch in the epoch's plan
         self.length = length
+        self.spans_epochs = False  # whether Keras takes it in several epochs of its own (steps_per_epoch)
         self._batches = batches
         self._ahead = ahead  # how far a pool of threads may ask out of order
         self._in_order = True

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from rowmill.errors import ArgumentError
+from rowmill.errors import ArgumentError, StateError
 from rowmill.feed.stream import Stream, Table
 from rowmill.loader.keras_pass import Pass
 from rowmill.loader.streamed import Streamed
@@ -46,6 +46,7 @@ class KerasStream(Streamed):
         self._length_read: set[bool] = set()  # since the latest batch: by the main thread (True), by another (False)
         self._pass: Pass | None = None
         self._pass_in_main = True
+        self._rest_over = False  # whether a `fit` under way was told how long the rest of an epoch is, and has had it
         self._near: tuple[tuple[int, ...], Iterator[Any]] | None = None  # which batch this iterator gives next
 
     def __getitem__(self, index: int) -> Any:
@@ -59,16 +60,27 @@ class KerasStream(Streamed):
         """Batches of the next epoch, or of what is left of one after `load_state_dict`. Read by Keras before a pass."""
         with self._turn:
             self._length_read.add(_in_main())
+            if _in_main() and not self._inside:
+                self._rest_over = False  # another `fit` begins
             return self._left()
 
     def on_epoch_begin(self) -> None:
+        if self._rest_over:
+            raise StateError(
+                "a resumed epoch has come to its end, and Keras would give every later epoch of this fit as few "
+                "batches; take the rest of an epoch with fit(loader, epochs=1), then call fit again"
+            )
+        if self._pass is not None and not self._pass.is_probe:
+            self._pass.spans_epochs = True
         self._inside = True
 
     def on_epoch_end(self) -> None:
         with self._turn:
             self._inside = False
             self._length_read.discard(True)  # what the main thread reads is used within an epoch, or not at all
-            if self._pass is not None and self._pass.is_over:
+            held = self._pass
+            if held is not None and held.is_over:
+                self._rest_over = held.first > 0 and held.length > 1 and not held.spans_epochs
                 self._pass = None
 
     workers = property(lambda self: 1, lambda self, value: None)
@@ -107,7 +119,7 @@ class KerasStream(Streamed):
         super().stop()
         with self._turn:
             self._drop_pass()
-            self._inside = False
+            self._inside = self._rest_over = False
             self._length_read.clear()
             if self._near is not None:
                 cast("Any", self._near[1]).close()

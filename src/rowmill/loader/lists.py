@@ -39,6 +39,7 @@ class Lists:
     limits: Mapping[str, int]
     dense: bool
     form: Form
+    fill: int = 0  # what dense rows are filled up with
 
     def tensors(self, name: str, column: tuple[Array, Array], make: Tensors) -> dict[str, Any]:
         """One tensor under its name, or its values and offsets under two."""
@@ -60,7 +61,7 @@ class Lists:
         places = np.arange(len(values)) - np.repeat(offsets[:-1], lengths)
         if not self.dense:
             return make.sparse(np.stack([rows, places], axis=1), values, (len(lengths), limit))
-        padded = np.zeros((len(lengths), limit), values.dtype)
+        padded = np.full((len(lengths), limit), self.fill, values.dtype)
         padded[rows, places] = values
         return make.rows(padded)
 

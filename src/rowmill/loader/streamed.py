@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
+from rowmill.dataset import Dataset
+from rowmill.errors import ArgumentError
 from rowmill.feed.block import Batch
 from rowmill.feed.explain import PlanReport, explain
 from rowmill.feed.stats import RunReport
@@ -31,8 +33,16 @@ class Prepares(Protocol):
 
 
 def prepared(dataset: Any, workflow: Prepares | None) -> Any:
-    """The dataset as the workflow makes it; it does so in the reading threads, fragment by fragment."""
-    return dataset if workflow is None else workflow.transform(dataset)
+    """The dataset as the workflow makes it; it does so in the reading threads, fragment by fragment.
+
+    Paths, frames and whatever else `Dataset` takes are opened as one.
+    """
+    table = dataset if hasattr(dataset, "source") and hasattr(dataset, "part_bytes") else Dataset(dataset)
+    if workflow is None:
+        return table
+    if not hasattr(workflow, "transform"):
+        raise ArgumentError(f"workflow={workflow!r}; wanted a Workflow; load a saved one with Workflow.load(path)")
+    return workflow.transform(table)
 
 
 class Streamed:

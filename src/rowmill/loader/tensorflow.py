@@ -81,8 +81,9 @@ class KerasSequenceLoader(OfTensorFlow, SequenceLoader, tf.keras.utils.Sequence)
     `tf.feature_column`), or by `cat_names` and `cont_names`, or by the schema's tags. Ids are int64 (`index_dtype`),
     numbers and labels float32, strings `tf.string`. Lists of fixed length are `[N, width]`; other lists are
     `RaggedTensor`s, or `name__values` and `name__offsets` with `lists="offsets"`; those in `sparse_names` are sparse
-    `[N, sparse_max[name]]`, or dense and padded with zeros if `sparse_as_dense`. Several labels are a tuple. With
-    `last="pad"` all batches have the same size, and a third part weighs padding with 0.
+    `[N, sparse_max[name]]`, or dense if `sparse_as_dense`, padded with zeros (with -1 for `feature_columns`, to which
+    that is no id). Several labels are a tuple. With `last="pad"` all batches have the same size, and a third part
+    weighs padding with 0.
 
     `buffer_size` (or `memory`) is a fraction of this machine's memory or a size ("2GB"), and bounds everything between
     the files and the model. `shuffle`, `seed`, `seed_fn`, `parts_per_chunk`, `global_size`, `global_rank`, `nulls`,

@@ -224,6 +224,14 @@ def test_resume_in_the_middle_of_an_epoch(data):
     resumed.given.clear()
     trained.fit(resumed, epochs=1, verbose=0)
     assert [rows for _, rows in resumed.given][-11:] == whole[1]
+    resumed.load_state_dict(saved[0])
+    with pytest.raises(StateError, match=r"fit\(loader, epochs=1\), then call fit again"):
+        trained.fit(resumed, epochs=3, verbose=0)
+    resumed.given.clear()
+    trained.fit(resumed, epochs=2, verbose=0)
+    assert [rows for _, rows in resumed.given][-22:-11] == whole[1]
+    resumed.load_state_dict(saved[0])
+    trained.fit(resumed, steps_per_epoch=3, epochs=2, verbose=0)  # Keras asks for no length
     with pytest.raises(StateError):
         watched(data, seed=1).load_state_dict(saved[0])
     with pytest.raises(ArgumentError, match="no epoch of Keras is under way"):
