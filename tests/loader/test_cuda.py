@@ -8,6 +8,9 @@ import time
 import pytest
 import torch
 
+import rowmill
+from rowmill.errors import ArgumentError
+from rowmill.loader.torch import Loader
 from rowmill.loader.torch_cuda import SLOTS, transferred
 
 
@@ -90,6 +93,21 @@ def numbered(count, rows=4):
             {"y": torch.full((rows,), float(number))},
             None,
         )
+
+
+def test_a_device_that_is_not_there_is_refused_and_what_fails_in_the_thread_is_raised():
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    data = rowmill.Dataset({"a": [1, 2, 3]})
+    with pytest.raises(ArgumentError, match="PyTorch sees no GPU here; wanted 'cpu'"):
+        Loader(data, 2, device="cuda")
+
+    class Broken(Recorder):
+        def stream(self):
+            raise RuntimeError("no stream")
+
+    with pytest.raises(RuntimeError, match="no stream"):
+        next(transferred(numbered(3), Broken()))
 
 
 def test_batches_arrive_in_order_and_whole():

@@ -34,6 +34,29 @@ def test_each_row_once_under_worker_processes(table, context, workers):
     assert len(outer) == len(loader) == 32
 
 
+@pytest.mark.parametrize("context", ["spawn", "forkserver"])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_every_epoch_of_worker_processes_has_its_own_order(table, context, persistent):
+    def made():
+        loader = Loader(rowmill.Dataset(table), 32, columns=["id"], shuffle=True, memory="30KB", seed=5)
+        settings = {"batch_size": None, "num_workers": 2, "persistent_workers": persistent, "collate_fn": same}
+        return loader, DataLoader(loader, multiprocessing_context=context, timeout=60, **settings)
+
+    def rows(outer):
+        return [i for features, _ in outer for i in features["id"].tolist()]
+
+    loader, outer = made()
+    found = [rows(outer) for _ in range(3)]
+    assert all(sorted(each) == list(range(1003)) for each in found)
+    assert found[0] != found[1] != found[2] != found[0]
+    assert loader.epoch == 3
+    chunk = {tuple(features["id"].tolist()) for features, _ in loader}  # the parent goes on with the next
+    assert not chunk & {tuple(found[2][i : i + 32]) for i in range(0, 992, 32)}
+    again, outer = made()
+    again.set_epoch(1)
+    assert [rows(outer), rows(outer)] == found[1:] and again.epoch == 3
+
+
 def test_no_worker_is_the_usual_case(table):
     loader = Loader(rowmill.Dataset(table), 32, columns=["id"], shuffle=True)
     ids = torch.cat([features["id"] for features, _ in DataLoader(loader, batch_size=None, collate_fn=same)])

@@ -99,6 +99,8 @@ class Selector:
         """
         self.check(columns)
         target = np.dtype(dtype)
+        if integers and target.kind not in "iu":
+            raise ArgumentError(f"ids as {target}; wanted integers, such as index_dtype='int64' or 'int32'")
         fixed, widths = [], {}
         for column in columns:
             spec = self.schema[column]

@@ -38,6 +38,9 @@ class Drawn:
     epoch: int
 
 
+_NUMBERS = ("int", "uint", "float", "bool", "decimal")
+
+
 class Draw:
     """Where weights come from: a column, a function, or the classes of a column; and what is drawn by them."""
 
@@ -50,6 +53,8 @@ class Draw:
         if self._column is not None and self._column not in source.schema:
             known = source.schema.column_names
             raise ColumnError(f"no column {self._column!r} to draw rows by{closest(self._column, known)}")
+        if isinstance(weights, str) and not source.schema[weights].dtype.startswith(_NUMBERS):
+            raise ArgumentError(f"weights={weights!r} is a column of {source.schema[weights].dtype}; wanted numbers")
         self._balance = balance is not None
         self._counts: dict[object, int] = {}
         self._lock = Lock()

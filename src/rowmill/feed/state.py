@@ -27,7 +27,7 @@ class Position:
 
 def save(plan: Plan, position: Position, data: str) -> dict[str, Any]:
     """The state: position, order and data. `data` identifies the files and columns (see `Source.fingerprint`)."""
-    return {"version": VERSION, "epoch": position.epoch, "batch": position.batch, **_order(plan), "data": data}
+    return {"version": VERSION, "epoch": position.epoch, "batch": position.batch, **_order(plan, data)}
 
 
 def load(state: Mapping[str, Any], plan: Plan, data: str) -> Position:
@@ -36,7 +36,7 @@ def load(state: Mapping[str, Any], plan: Plan, data: str) -> Position:
         raise StateError("found no state of a Rowmill loader; wanted what its state_dict() returned")
     if state["version"] != VERSION:
         raise StateError(f"found a state of version {state['version']}; this release reads version {VERSION}")
-    for field, wanted in {**_order(plan), "data": data}.items():
+    for field, wanted in _order(plan, data).items():
         if state.get(field) != wanted:
             raise StateError(
                 f"this state is for another run: its {field} is {state.get(field)!r}, this loader's is {wanted!r}; "
@@ -48,13 +48,15 @@ def load(state: Mapping[str, Any], plan: Plan, data: str) -> Position:
     return Position(epoch, batch)
 
 
-def _order(plan: Plan) -> dict[str, Any]:
-    """What decides the order. Ranks of an elastic plan do not: any number that divides its lanes gives the same."""
+def _order(plan: Plan, data: str) -> dict[str, Any]:
+    """What decides the order: first what others follow from. Ranks of an elastic plan do not: any number that divides
+    its lanes gives the same."""
     ranks = {} if plan.lanes else {"global_size": plan.ranks, "global_rank": plan.rank}
     return {
         "order": permute.VERSION,
         "shuffle": "full" if plan.full else plan.shuffle,
         "rows": plan.total_rows,
+        "data": data,
         "fragments": len(plan.fragment_rows),
         "seed": plan.seed,
         "last": plan.last,

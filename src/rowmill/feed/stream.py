@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import operator
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -85,10 +86,12 @@ class Stream:
     ) -> None:
         self.source = table.source
         self.selection = selection
-        self.batch_size = batch_size
+        self.batch_size: int = _whole(batch_size)
         self.full = _is_full(shuffle, cache)
         self.shuffle = bool(shuffle)
-        self.seed = seed
+        self.seed: int = _whole(seed)
+        if not isinstance(self.seed, int):
+            raise ArgumentError(f"seed is {seed!r}; wanted a whole number")
         self.seed_fn = seed_fn
         self.last: Last = last
         self.ranks = ranks
@@ -356,6 +359,14 @@ class Stream:
         if self.draw is None:
             return self.source.describe(self.fragments[fragment].slice(start, rows))
         return self.source.describe(self.draw.drawn(self.fragments, seed, epoch, self.threads)[fragment].fragment)
+
+
+def _whole(value: Any) -> Any:
+    """A whole number of any kind (NumPy's too) as Python's; anything else as it is."""
+    try:
+        return value if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return value
 
 
 def _is_full(shuffle: Any, cache: Cache | None) -> bool:

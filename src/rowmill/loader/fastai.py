@@ -254,6 +254,8 @@ def dataloaders(
     if it is a single row, on which BatchNorm fails. `settings`: those of `Loader`, for both. `path`: fastai's.
     """
     given = _table(train)
+    if "batch_size" in settings:
+        raise ArgumentError("batch_size= was given; wanted bs= (and val_bs=), as fastai calls it")
     settings["device"] = device
     loader = Loader(given, bs, shuffle=shuffle, drop_last=bool(drop_last), weights=weights, balance=balance, **settings)
     if drop_last is None and 0 < loader.n % (bs * loader.global_size) <= loader.global_size:

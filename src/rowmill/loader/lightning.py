@@ -100,6 +100,12 @@ class DataModule(LightningDataModule):
             name = getattr(self.loader, "__name__", str(self.loader))
             raise ArgumentError(f"settings of {name}: {error}; wanted some that it has; see help({name})") from error
 
+    def __str__(self) -> str:
+        rows = {stage: f"{sum(f.rows for f in table.source.fragments):,} rows" for stage, table in self.tables.items()}
+        return f"DataModule({', '.join(f'{stage}: {text}' for stage, text in rows.items())})"
+
+    __repr__ = __str__
+
     def train_dataloader(self) -> Epochs:
         training = Epochs(self._made("train", shuffle=self.shuffle, **self.settings), self._steps)
         if self.trainer is not None:  # which may ask for a new loader before any epoch

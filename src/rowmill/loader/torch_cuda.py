@@ -92,8 +92,8 @@ def transferred(batches: Iterator[Any], cuda: Cuda) -> Iterator[Any]:
     state: dict[str, Any] = {"closed": False, "done": False, "error": None}
 
     def transfer() -> None:
-        slots, stream = [Slot(cuda) for _ in range(SLOTS)], cuda.stream()
         try:
+            slots, stream = [Slot(cuda) for _ in range(SLOTS)], cuda.stream()
             for number, batch in enumerate(batches):
                 slot = slots[number % SLOTS]
                 sent = slot.send(batch, stream)

@@ -30,6 +30,8 @@ class Clip(Operator):
     def __post_init__(self) -> None:
         if self.min_value is None and self.max_value is None:
             raise ArgumentError("Clip was given neither min_value nor max_value; give at least one")
+        if self.min_value is not None and self.max_value is not None and self.min_value > self.max_value:
+            raise ArgumentError(f"Clip from {self.min_value} to {self.max_value}; wanted min_value <= max_value")
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         return one_per_column(inputs, self._clipped)
