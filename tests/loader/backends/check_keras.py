@@ -323,7 +323,7 @@ def test_ids_that_do_not_fit_are_an_error_and_never_another_number():
     ids = rowmill.Dataset(pl.DataFrame({"a": [1, 2**31], "y": [0.0, 1.0]}))
     loader = KerasSequenceLoader(ids, 2, ["y"], cat_names=["a"], cont_names=[], shuffle=False)
     if BACKEND == "jax":
-        with pytest.raises(DtypeError, match="'a' has values from 1 to 2147483648, and int32"):
+        with pytest.raises(DtypeError, match="'a' has values from 1 to 2147483648, which do not fit int32"):
             next(iter(loader))
     else:
         assert array(next(iter(loader))[0]["a"]).ravel().tolist() == [1, 2**31]
