@@ -94,6 +94,7 @@ def test_a_slow_model_is_told_from_slow_data(tmp_path):
     for _ in loader:
         pass
     stats = loader.stats()
+    assert ("too short to be sure" in stats.verdict) == (stats.seconds < 1)
     assert stats.bound == "storage" and "data-bound, by storage" in stats.verdict
     assert stats.waited > 0.5 * stats.seconds and stats.read_seconds > 0.4
     assert "waited for data" in str(stats) and stats._repr_html_().count("<tr>") == len(stats.table()[1])

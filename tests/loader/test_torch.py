@@ -87,9 +87,9 @@ def test_int32_ids_and_what_does_not_fit():
     data = frame(a=np.array([1, 2**31 - 1]), b=np.array([1, 2**31]), u=np.array([1, 2**63], np.uint64))
     x_cat, _, _ = next(iter(TorchAsyncItr(data, cats=["a"], labels=[], batch_size=2, index_dtype="int32")))
     assert x_cat.dtype == torch.int32 and x_cat.flatten().tolist() == [1, 2**31 - 1]
-    with pytest.raises(DtypeError, match="'b' has values from 1 to 2147483648, and int32"):
+    with pytest.raises(DtypeError, match="'b' has values from 1 to 2147483648, which do not fit int32"):
         next(iter(TorchAsyncItr(data, cats=["a", "b"], labels=[], batch_size=2, index_dtype="int32")))
-    with pytest.raises(DtypeError, match="'u' has values from 1 to 9223372036854775808, and int64"):
+    with pytest.raises(DtypeError, match="'u' has values from 1 to 9223372036854775808, which do not fit int64"):
         next(iter(TorchAsyncItr(data, cats=["u"], labels=[], batch_size=2)))
 
 

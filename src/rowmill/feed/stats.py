@@ -112,6 +112,9 @@ class Stats:
         )
 
 
+SHORT = 1.0  # seconds in which starting up weighs more than loading
+
+
 @dataclass(frozen=True)
 class RunReport(Shown):
     """One pass in figures. `verdict` says what limits it and what to try."""
@@ -145,6 +148,8 @@ class RunReport(Shown):
     @property
     def verdict(self) -> str:
         share = f"the training loop waited for data {self.waited / self.seconds:.0%} of the time"
+        if self.seconds < SHORT and self.bound in ("cpu", "storage"):
+            share += f" (of {self.seconds:.2f} s: too short to be sure)"
         if self.bound == "unknown":
             return "nothing has been delivered yet"
         if self.bound == "model":
