@@ -72,7 +72,7 @@ def test_the_site_builds(tmp_path):
 def test_the_page_on_training_runs(tmp_path):
     programs = re.findall(r"```python\n(.*?)```", PAGE.with_name("training.md").read_text(), re.S)
     assert len(programs) == 3
-    check = "assert trainer.global_step == 16 and probabilities.shape == (2000, 2)"
+    check = "assert trainer.global_step == 16 and probabilities.shape == (2000, 2)\nlearn.summary()"
     found = subprocess.run(
         [sys.executable, "-c", "\n".join([*programs, check])], cwd=tmp_path, capture_output=True, text=True, timeout=200
     )
