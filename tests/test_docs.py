@@ -4,10 +4,11 @@ import os
 import re
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
+
+from rowmill.ops import OPERATORS, StatOperator
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "keras-and-jax.md"
@@ -29,15 +30,22 @@ def test_the_page_on_keras_runs(backend, tmp_path):
 
 
 def test_the_workflow_page(tmp_path):
-    """In a file, as a cluster's processes import the program that started them."""
+    """The cluster's program by itself, in a file, as a cluster's processes import the program that started them."""
     programs = re.findall(r"```python\n(.*?)```", (DOCS / "workflow.md").read_text(), re.S)
     assert len(programs) >= 5
-    *setting_up, cluster = programs
-    body = "\n".join(setting_up) + "\n" + cluster.replace('if __name__ == "__main__":', "if True:")
-    (tmp_path / "program.py").write_text('if __name__ == "__main__":\n' + textwrap.indent(body, "    "))
-    found = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=200)
-    assert found.returncode == 0, found.stderr[-4000:]
+    *others, cluster = programs
+    assert "LocalCluster" in cluster
+    for name, program in {"features.py": "\n".join(others), "cluster.py": cluster}.items():
+        (tmp_path / name).write_text(program)
+        found = subprocess.run([sys.executable, name], cwd=tmp_path, capture_output=True, text=True, timeout=200)
+        assert found.returncode == 0, found.stderr[-4000:]
     assert (tmp_path / "prepared-there").is_dir()
+
+
+def test_the_workflow_page_lists_every_operator():
+    rows = re.findall(r"^\| `(\w+)` \|.*\| (yes)? ?\|$", (DOCS / "workflow.md").read_text(), re.M)
+    learn = {name for name, operator in OPERATORS.items() if issubclass(operator, StatOperator)}
+    assert [name for name, _ in rows] == sorted(OPERATORS) and {name for name, yes in rows if yes} == learn
 
 
 @pytest.mark.parametrize("name", ["index", "performance", "ranks", "migrating"])
@@ -72,7 +80,7 @@ def test_the_site_builds(tmp_path):
 def test_the_page_on_training_runs(tmp_path):
     programs = re.findall(r"```python\n(.*?)```", PAGE.with_name("training.md").read_text(), re.S)
     assert len(programs) == 3
-    check = "assert trainer.global_step == 16 and probabilities.shape == (2000, 2)"
+    check = "assert trainer.global_step == 16 and probabilities.shape == (2000, 2)\nlearn.summary()"
     found = subprocess.run(
         [sys.executable, "-c", "\n".join([*programs, check])], cwd=tmp_path, capture_output=True, text=True, timeout=200
     )

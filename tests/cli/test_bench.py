@@ -1,6 +1,8 @@
+import polars as pl
 import pytest
 
-from rowmill.cli.bench import CEILING, OURS, limit
+from rowmill.cli.bench import CEILING, OURS, costly, limit
+from rowmill.dataset import Dataset
 from rowmill.sizes import cores
 from rowmill.tools.pace import Pace
 
@@ -19,4 +21,15 @@ def paces(ours, busy):
     ],
 )
 def test_it_says_what_limits(ours, busy, told):
-    assert limit(paces(ours, busy)).startswith(told)
+    assert limit(paces(ours, busy), costly=True).startswith(told)
+
+
+def test_text_and_lists_are_named_only_where_they_are():
+    assert "Text and lists cost most" in limit(paces(30, 0.9), costly=True)
+    assert "Text" not in limit(paces(30, 0.9), costly=False) and "--columns" in limit(paces(30, 0.9), costly=False)
+
+
+def test_costly_columns_are_text_and_lists():
+    assert not costly(Dataset({"a": [1], "b": [1.5]}).schema, ["a", "b"])
+    schema = Dataset(pl.DataFrame({"a": [1], "s": ["x"], "l": [[1]]})).schema
+    assert costly(schema, ["a", "s"]) and costly(schema, ["l"]) and not costly(schema, ["a"])

@@ -2,14 +2,16 @@ import itertools
 import json
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
 import rowmill
 from rowmill.errors import MissingExtraError
-from rowmill.feed.stats import MOMENTS, Stats
+from rowmill.feed.stats import MOMENTS, Moment, RunReport, Stats
 from rowmill.loader.torch import Loader, TorchAsyncItr
-from rowmill.report import of_loader, open_loader
+from rowmill.report import Report, of_dataset, of_loader, open_loader
+from rowmill.report.loading import joined
 
 
 def test_a_loader_reports_on_itself(folder, tmp_path):
@@ -88,3 +90,38 @@ def test_the_timeline_shows_the_queue(folder):
         time.sleep(0.001)
     line = loader.stats().timeline
     assert line[-1].rows == 1003 and len(line) == 51 and max(moment.ready_rows for moment in line) > 0
+
+
+def run_of(seconds, waited, cpu):
+    figures = {"padding_rows": 0, "read_seconds": 0.0, "pack_seconds": 0.0, "room_seconds": 0.0, "ready_rows": 0}
+    return RunReport(
+        seconds=seconds, rows=100, batches=2, rows_per_second=100 / seconds, bytes_per_second=0.0, waited=waited,
+        cpu_seconds=cpu, cores=2, threads=2, **figures,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("trained", [True, False])
+def test_a_run_that_is_too_short_is_not_judged(folder, trained):
+    table = of_dataset(rowmill.Dataset(folder)).table
+    for cpu in (0.1, 0.5):
+        short = Report(table, run=run_of(0.3, 0.2, cpu), trained=trained).verdict
+        assert "too short to judge" in " ".join(short) and "storage" not in " ".join(short)
+    long = Report(table, run=run_of(3.0, 2.0, 1.0), trained=trained).verdict
+    assert "storage" in " ".join(long) and "too short" not in " ".join(long)
+    page = Report(table, run=run_of(0.3, 0.2, 0.1), trained=trained).html()
+    assert "too short to judge" in page and "by storage" not in page
+
+
+def test_a_short_run_that_hardly_waited_is_judged(folder):
+    table = of_dataset(rowmill.Dataset(folder)).table
+    assert Report(table, run=run_of(0.3, 0.0, 0.1)).verdict[0] == "Model-bound"  # starting makes a loop wait more
+
+
+def test_several_epochs_are_one_run():
+    first = replace(run_of(1.0, 0.5, 0.5), timeline=(Moment(0.5, 50, 0.2, 5), Moment(1.0, 100, 0.5, 0)))
+    whole = joined([first, first, first])
+    assert (whole.seconds, whole.rows, whole.batches, whole.waited, whole.cores) == (3.0, 300, 6, 1.5, 2)
+    assert whole.rows_per_second == pytest.approx(100)
+    assert [(m.seconds, m.rows) for m in whole.timeline] == [(k / 2, 50 * k) for k in range(1, 7)]
+    many = joined([first] * 1000)
+    assert len(many.timeline) <= MOMENTS and many.timeline[-1].rows == 100_000

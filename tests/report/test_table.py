@@ -92,7 +92,7 @@ def test_advice_names_what_is_wrong_and_a_command_that_mends_it(tmp_path):
     wide = pl.DataFrame({f"x{i}": rows % 2 * 1.0 for i in range(30)})
     write_files(tmp_path / "large", wide, files=1, row_group=400_000)
     told = advice_on(tmp_path / "large")
-    assert "1 of 1 row groups are too large" in told and "rowmill convert" in told and "one row group" in told
+    assert "1 of 1 row group is too large" in told and "rowmill convert" in told and "one row group" in told
     write_files(tmp_path / "small", wide.head(40_000), files=20, row_group=2_000)
     told = advice_on(tmp_path / "small")
     assert "20 of 20 files are too small" in told and f"--row-group-size {good_rows(240)} --files 1" in told

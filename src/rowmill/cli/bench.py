@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -11,7 +11,9 @@ from rowmill.cli import shown
 from rowmill.dataset import Dataset
 from rowmill.errors import ArgumentError
 from rowmill.progress import progress_bar
+from rowmill.report import counted
 from rowmill.report.loading import loadable
+from rowmill.schema import Schema
 from rowmill.tools import pace
 from rowmill.tools.pace import Pace
 
@@ -44,30 +46,38 @@ def bench(
         stock = pace.stock(data, chosen, batch_size, seconds=seconds, passed=passed)
     if stock is not None:
         paces[STOCK] = stock
+    told = limit(paces, costly=costly(data.schema, chosen))
     if json:
         found = {name: {"rows_per_second": p.rows_per_second, "busy": p.busy} for name, p in paces.items()}
-        shown.emit({"columns": chosen, "batch_size": batch_size, "paces": found, "limit": limit(paces)})
+        shown.emit({"columns": chosen, "batch_size": batch_size, "paces": found, "limit": told})
         return
     figures = ("rows/s", "of decoding", "cores busy")
-    table = shown.table(f"{len(chosen)} columns, batches of {batch_size:,} rows", "", *figures, right=figures)
+    table = shown.table(
+        f"{counted(len(chosen), 'column')}, batches of {counted(batch_size, 'row')}", "", *figures, right=figures
+    )
     for name, each in paces.items():
         share = each.rows_per_second / paces[CEILING].rows_per_second
         table.add_row(name, f"{each.rows_per_second:,.0f}", f"{share:.0%}", f"{each.busy:.0%}")
-    shown.show(table, limit(paces))
+    shown.show(table, told)
     if stock is not None and data.num_rows > pace.STOCK_ROWS:
         shown.show(
             f"[dim]The stock DataLoader had the first {pace.STOCK_ROWS:,} rows in memory; reading is not counted.[/]"
         )
 
 
-def limit(paces: Mapping[str, Pace]) -> str:
-    """What limits Rowmill here, as a sentence."""
+def costly(schema: Schema, columns: Sequence[str]) -> bool:
+    """Whether there is text or a list among these columns."""
+    return any(schema[name].is_list or schema[name].dtype in ("string", "binary") for name in columns)
+
+
+def limit(paces: Mapping[str, Pace], *, costly: bool) -> str:
+    """What limits Rowmill here, as a sentence. `costly`: there are text or lists."""
     ceiling, ours = paces[CEILING], paces[OURS]
     share = ours.rows_per_second / ceiling.rows_per_second
     if share < NEAR:
         return (
             f"Shuffling and packing limit: Rowmill reaches {share:.0%} of what decoding allows. "
-            f"Text and lists cost most; load only the columns that a model takes (--columns)."
+            f"{'Text and lists cost most; load' if costly else 'Load'} only the columns that a model takes (--columns)."
         )
     if ceiling.busy > BUSY:
         return (

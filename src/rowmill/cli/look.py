@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -11,8 +10,9 @@ import typer
 
 from rowmill.cli import shown
 from rowmill.dataset import Dataset
+from rowmill.errors import ArgumentError
 from rowmill.progress import progress_bar
-from rowmill.report import Report, TableFacts, measure_table, of_dataset, of_loader, open_loader
+from rowmill.report import Report, TableFacts, counted, load_for, measure_table, of_dataset, of_loader, open_loader
 
 Sample = Annotated[int, typer.Option(min=1, help="Rows to look at; a table with no more is read whole.")]
 MixingColumn = Annotated[str | None, typer.Option(help="A column (a label, a time) to see how well it is mixed.")]
@@ -28,14 +28,15 @@ def inspect(path: shown.Path_, engine: shown.Engine = None, sample: Sample = 200
     groups = facts.fragment_rows
     more = "" if facts.file_bytes is None else f", {facts.file_bytes / 1e6:,.1f} MB on disk"
     shown.show(
-        f"[bold]{facts.rows:,}[/] rows, {len(facts.columns)} columns, {facts.files:,} files{more}, "
+        f"[bold]{counted(facts.rows, 'row')}[/], {counted(len(facts.columns), 'column')}, "
+        f"{counted(facts.files, 'file')}{more}, "
         f"{facts.rows * facts.row_bytes / 1e6:,.1f} MB decoded",
-        f"{len(groups):,} row groups of {min(groups, default=0):,} to {max(groups, default=0):,} rows, "
+        f"{counted(len(groups), 'row group')} of {min(groups, default=0):,} to {max(groups, default=0):,} rows, "
         f"up to {max(groups, default=0) * facts.row_bytes / 1e6:,.1f} MB decoded",
         _columns(facts),
     )
     for advice in facts.advice:
-        shown.show(f"[yellow]![/] {_plain(advice.found)}\n  [dim]{_plain(advice.do)}[/]")
+        shown.show(f"[yellow]![/] {_plain(advice.found)}\n  [dim]{_plain(advice.do)}[/]", whole=True)
 
 
 def _columns(facts: TableFacts) -> object:
@@ -81,11 +82,15 @@ def report(
     memory: shown.Memory = "1GB",
     sample: Sample = 200_000,
     mixing: MixingColumn = None,
-    seconds: Annotated[float, typer.Option(min=0.0, help="Load for so long at most; 0 looks at the files only.")] = 10,
+    seconds: Annotated[float, typer.Option(min=0.0, help="Load for so long; 0 looks at the files only.")] = 10,
     png: Annotated[Path | None, typer.Option(help="A folder for the pictures as PNG files.")] = None,
     json: shown.Json = False,
 ) -> None:
     """Write a page on a table: the dataset, the plan, a run that loads it, and what limits that."""
+    folder = output.absolute().parent
+    if not folder.is_dir():
+        what = "is not a folder" if folder.exists() else "does not exist"
+        raise ArgumentError(f"{folder} {what}; wanted a folder to write {output.name} in; make it, or give another -o")
     data = Dataset(path, engine)
     if seconds and data.num_rows:
         found = _loaded(data, path, shown.names(columns), batch_size, memory, sample, mixing, seconds)
@@ -103,17 +108,12 @@ def _loaded(
     data: Dataset, path: str, columns: list[str] | None, batch_size: int, memory: str, sample: int,
     mixing: str | None, seconds: float,
 ) -> Report:  # fmt: skip
-    """Load for some time, then report on it."""
+    """Load for some time, in as many epochs as that takes, then report on it."""
     loader = open_loader(data, batch_size, columns=columns, memory=memory)
     loader.peek()  # compiles, so that this is not counted
-    start, done = time.perf_counter(), 0
-    with progress_bar("Loading", data.num_rows) as passed:
-        for _ in loader:
-            passed(loader.num_rows_processed - done)
-            done = loader.num_rows_processed
-            if time.perf_counter() - start > seconds:
-                break
-    return of_loader(loader, column=mixing, trained=False, sample=sample, place=path)
+    with progress_bar("Loading", int(10 * seconds)) as passed:
+        run = load_for(loader, seconds, passed)
+    return of_loader(loader, column=mixing, trained=False, sample=sample, place=path, run=run)
 
 
 def _plain(text: str) -> str:

@@ -14,6 +14,7 @@ from rowmill.ops.categorify import Categorify
 from rowmill.ops.describe import AddTags
 from rowmill.ops.fill import FillMissing
 from rowmill.ops.scale import Normalize
+from rowmill.report import counted
 from rowmill.schema import Tags
 from rowmill.workflow import Workflow
 
@@ -45,7 +46,8 @@ def fit(
     if json:
         shown.emit({"path": str(output), "rows": data.num_rows, "columns": columns, "seconds": _since(start)})
     else:
-        shown.show(f"Fitted on {data.num_rows:,} rows; the workflow makes {len(columns)} columns. Saved: {output}")
+        learnt, made_columns = counted(data.num_rows, "row"), counted(len(columns), "column")
+        shown.show(f"Fitted on {learnt}; the workflow makes {made_columns}. Saved: {output}")
 
 
 def _simple(data: Dataset, cats: Names, conts: Names, labels: Names) -> Workflow:
@@ -112,7 +114,7 @@ def _written(output: Path, start: float, json: bool) -> None:
     if json:
         shown.emit({"path": str(output), "rows": found.num_rows, "files": files, "seconds": _since(start)})
     else:
-        shown.show(f"Wrote {found.num_rows:,} rows in {files:,} files: {output}")
+        shown.show(f"Wrote {counted(found.num_rows, 'row')} in {counted(files, 'file')}: {output}")
 
 
 def _since(start: float) -> float:

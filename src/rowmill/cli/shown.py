@@ -23,11 +23,11 @@ def emit(content: Any) -> None:
     sys.stdout.write(json.dumps(content, indent=1, default=str) + "\n")
 
 
-def show(*things: Any) -> None:
-    """Tables and sentences on stdout; as wide as the terminal, or wide enough for a log."""
+def show(*things: Any, whole: bool = False) -> None:
+    """Tables and sentences on stdout; as wide as the terminal, or wide enough for a log. `whole`: no line is broken."""
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     for thing in things:
-        console.print(thing)
+        console.print(thing, soft_wrap=whole)
 
 
 def table(title: str, *headings: str, right: tuple[str, ...] = ()) -> Table:

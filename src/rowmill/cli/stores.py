@@ -11,6 +11,8 @@ import typer
 
 import rowmill
 from rowmill.cli import shown
+from rowmill.errors import ArgumentError
+from rowmill.report import counted
 
 app = typer.Typer(help="Show or remove the stores that loaders keep on disk.", no_args_is_help=True)
 Folder = Annotated[
@@ -18,9 +20,17 @@ Folder = Annotated[
 ]
 
 
+def _check(folder: Path | None) -> None:
+    """A folder that was named has to be there; that of cache='auto' is made when it is first used."""
+    if folder is not None and not folder.is_dir():
+        what = "is not a folder" if folder.exists() else "does not exist"
+        raise ArgumentError(f"{folder} {what}; wanted the folder that loaders were given as cache=; check the path")
+
+
 @app.command("list")
 def list_(folder: Folder = None, json: shown.Json = False) -> None:
     """Show the stores of a cache folder, the one not used for the longest time first."""
+    _check(folder)
     entries = rowmill.cache.list(folder)
     if json:
         shown.emit([{**asdict(entry), "path": str(entry.path)} for entry in entries])
@@ -37,8 +47,10 @@ def list_(folder: Folder = None, json: shown.Json = False) -> None:
 @app.command()
 def clear(folder: Folder = None, json: shown.Json = False) -> None:
     """Remove all stores of a cache folder that no process is using."""
+    _check(folder)
     removed = rowmill.cache.clear(folder)
     if json:
         shown.emit({"removed": removed, "left": len(rowmill.cache.list(folder))})
     else:
-        shown.show(f"Removed {removed} stores; {len(rowmill.cache.list(folder))} are left, in use.")
+        left = len(rowmill.cache.list(folder))
+        shown.show(f"Removed {counted(removed, 'store')}; {left:,} {'is' if left == 1 else 'are'} left, in use.")

@@ -16,9 +16,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import torch
-from tensordict import TensorDict
-from torch.utils.data import DataLoader, Dataset
+
+try:
+    import torch
+    from tensordict import TensorDict
+    from torch.utils.data import DataLoader, Dataset
+except ImportError as error:
+    needs = "PyTorch" if (error.name or "").startswith("torch") else "tensordict"
+    raise ImportError(f"rowmill.loader.tensordict needs {needs}; pip install 'rowmill[tensordict]'") from error
 
 from rowmill.errors import DamagedStoreError, DtypeError, ItemError, StoreError
 from rowmill.feed.block import Block

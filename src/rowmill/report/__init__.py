@@ -4,8 +4,8 @@
 Called by `loader.report()` and the commands `inspect` and `report`.
 """
 
-from rowmill.report.facts import Advice, ColumnFacts, TableFacts
-from rowmill.report.loading import open_loader
+from rowmill.report.facts import Advice, ColumnFacts, TableFacts, counted
+from rowmill.report.loading import load_for, open_loader
 from rowmill.report.report import Report, of_dataset, of_loader
 from rowmill.report.table import measure_table
 
@@ -14,6 +14,8 @@ __all__ = [
     "ColumnFacts",
     "Report",
     "TableFacts",
+    "counted",
+    "load_for",
     "measure_table",
     "of_dataset",
     "of_loader",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
-from rowmill.report.facts import Advice, ColumnFacts, TableFacts
+from rowmill.report.facts import Advice, ColumnFacts, TableFacts, counted
 from rowmill.schema import Tags
 
 LARGE_BYTES = 83_000_000  # decoded; with memory="1GB" a larger row group is read in slices, for 40% more work
@@ -19,7 +20,7 @@ def advise(facts: TableFacts, file_rows: Sequence[int]) -> Iterator[Advice]:
         yield Advice("the table has no rows", "check the path, or what wrote it")
         return
     yield from _on_groups(facts, file_rows)
-    yield from _on_columns(facts.columns)
+    yield from _on_columns(facts.columns, _place(facts))
 
 
 def good_rows(row_bytes: float) -> int:
@@ -31,13 +32,13 @@ def good_rows(row_bytes: float) -> int:
 
 def _on_groups(facts: TableFacts, file_rows: Sequence[int]) -> Iterator[Advice]:
     groups, total = facts.fragment_rows, facts.rows * facts.row_bytes
-    rewrite = f"rowmill convert {facts.path or 'IN'} OUT --row-group-size {good_rows(facts.row_bytes)}"
+    rewrite = f"rowmill convert {_place(facts)} OUT --row-group-size {good_rows(facts.row_bytes)}"
     large = sum(rows * facts.row_bytes > LARGE_BYTES for rows in groups)
     small = sum(rows * facts.row_bytes < SMALL_BYTES for rows in groups)
     if large:
         yield Advice(
-            f"{large:,} of {len(groups):,} row groups are too large: more than {LARGE_BYTES / 1e6:.0f} MB decoded, so "
-            f"they are read in slices, which costs more",
+            f"{large:,} of {counted(len(groups), 'row group')} {'is' if large == 1 else 'are'} too large: more than "
+            f"{LARGE_BYTES / 1e6:.0f} MB decoded, and so read in slices, which costs more",
             f"write smaller ones: {rewrite}; or give loaders more memory=",
         )
     if small > 1 and total > SMALL_BYTES:
@@ -54,12 +55,17 @@ def _on_groups(facts: TableFacts, file_rows: Sequence[int]) -> Iterator[Advice]:
         yield Advice("all rows are in one row group, which threads cannot share", f"write several: {rewrite}")
 
 
-def _on_columns(columns: Sequence[ColumnFacts]) -> Iterator[Advice]:
+def _place(facts: TableFacts) -> str:
+    """The path of the table as a shell takes it."""
+    return shlex.quote(facts.path) if facts.path else "IN"
+
+
+def _on_columns(columns: Sequence[ColumnFacts], place: str) -> Iterator[Advice]:
     strings = [c.name for c in columns if c.dtype == "string"]
     if strings:
         yield Advice(
             f"text, which no tensor holds, in {_named(strings)}",
-            f"turn text into ids first: rowmill fit ... --cats {strings[0]}",
+            _to_ids(strings, place),
         )
     nulls = [c.name for c in columns if c.nulls > 0]
     if nulls:
@@ -78,6 +84,14 @@ def _on_columns(columns: Sequence[ColumnFacts]) -> Iterator[Advice]:
         )
 
 
+def _to_ids(names: Sequence[str], place: str) -> str:
+    """A command that turns these columns into ids; the command line cannot name those with commas or outer spaces."""
+    if any("," in name or name != name.strip() for name in names):
+        return "turn text into ids first, with Categorify in a workflow"
+    command = f"rowmill fit {place} --cats {shlex.quote(','.join(names))} -o OUT"
+    return f"turn text into ids first: {command}; name what else is to stay with --conts and --labels"
+
+
 def _fits(column: ColumnFacts) -> bool:
     try:
         return abs(int(column.minimum)) < INT32_IDS and abs(int(column.maximum)) < INT32_IDS
@@ -87,5 +101,4 @@ def _fits(column: ColumnFacts) -> bool:
 
 def _named(names: Sequence[str]) -> str:
     shown = ", ".join(names[:4])
-    count = f"{len(names)} columns" if len(names) > 1 else "1 column"
-    return f"{count} ({shown}{', ...' if len(names) > 4 else ''})"
+    return f"{counted(len(names), 'column')} ({shown}{', ...' if len(names) > 4 else ''})"

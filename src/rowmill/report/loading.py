@@ -7,13 +7,16 @@ filled, and columns that no tensor holds are left out: nobody trains on these ba
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from rowmill.dataset import Dataset
 from rowmill.errors import ColumnError, MissingExtraError
+from rowmill.feed.stats import MOMENTS, Moment, RunReport
 from rowmill.schema import ColumnSchema, Schema
 
 if TYPE_CHECKING:
@@ -59,6 +62,48 @@ def open_loader(
         global_rank=0,
     )
     return made
+
+
+def load_for(loader: Streamed, seconds: float, passed: Callable[[int], None]) -> RunReport:
+    """Load epoch after epoch until the time is over, telling `passed` of each tenth of a second."""
+    runs, told, gone, start = [], 0, 0.0, time.perf_counter()
+    while gone <= seconds:
+        for _ in loader:
+            gone = time.perf_counter() - start
+            passed(int(10 * gone) - told)
+            told = int(10 * gone)
+            if gone > seconds:
+                break
+        runs.append(loader.stats())
+        gone = time.perf_counter() - start
+    return joined(runs)
+
+
+def joined(runs: Sequence[RunReport]) -> RunReport:
+    """Passes one after the other as one."""
+    seconds, rows, waited = 0.0, 0, 0.0
+    timeline: list[Moment] = []
+    for run in runs:
+        timeline.extend(
+            Moment(seconds + m.seconds, rows + m.rows, waited + m.waited, m.ready_rows) for m in run.timeline
+        )
+        seconds, rows, waited = seconds + run.seconds, rows + run.rows, waited + run.waited
+    step = -(-len(timeline) // MOMENTS) or 1
+    return replace(
+        runs[-1],
+        seconds=seconds,
+        rows=rows,
+        waited=waited,
+        batches=sum(run.batches for run in runs),
+        padding_rows=sum(run.padding_rows for run in runs),
+        rows_per_second=rows / seconds,
+        bytes_per_second=sum(run.bytes_per_second * run.seconds for run in runs) / seconds,
+        read_seconds=sum(run.read_seconds for run in runs),
+        pack_seconds=sum(run.pack_seconds for run in runs),
+        room_seconds=sum(run.room_seconds for run in runs),
+        cpu_seconds=sum(run.cpu_seconds for run in runs),
+        timeline=tuple(timeline[::-1][::step][::-1]),
+    )
 
 
 def loadable(schema: Schema) -> list[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rowmill.feed.show import Shown, bytes_text
 from rowmill.report import pictures, svg
-from rowmill.report.facts import Advice, ColumnFacts, TableFacts
+from rowmill.report.facts import Advice, ColumnFacts, TableFacts, counted
 
 if TYPE_CHECKING:
     from rowmill.report.report import Report
@@ -65,16 +65,21 @@ def _asset(name: str) -> str:
 def _tiles(report: Report) -> str:
     table, run = report.table, report.run
     shown = [
-        (f"{table.rows:,}", "rows"),
-        (f"{len(table.columns):,}", "columns"),
-        (f"{table.files:,}", "files" if table.file_bytes is None else f"files, {bytes_text(table.file_bytes)}"),
-        (f"{len(table.fragment_rows):,}", "row groups"),
+        _tile(table.rows, "row"),
+        _tile(len(table.columns), "column"),
+        _tile(table.files, "file", "" if table.file_bytes is None else f", {bytes_text(table.file_bytes)}"),
+        _tile(len(table.fragment_rows), "row group"),
         (bytes_text(table.rows * table.row_bytes), "decoded"),
     ]
     if run is not None and run.batches:
         shown.append((pictures.count(run.rows_per_second), "rows per second"))
     tiles = "".join(f'<div class="card tile"><b>{escape(a)}</b><span>{escape(b)}</span></div>' for a, b in shown)
     return f'<div class="tiles">{tiles}</div>'
+
+
+def _tile(number: int, noun: str, more: str = "") -> tuple[str, str]:
+    figure, _, what = counted(number, noun).partition(" ")
+    return figure, what + more
 
 
 def _advice(advice: Iterable[Advice]) -> str:
@@ -155,5 +160,6 @@ def _sampled(table: TableFacts) -> str:
 def _facts(shown: Shown | None) -> str:
     if shown is None:
         return ""
-    rows = "".join(f"<tr><th scope=row>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in shown.table()[1])
+    facts = [(a, b) for a, b in shown.table()[1] if a != "verdict"]  # which stands at the top of the page
+    rows = "".join(f"<tr><th scope=row>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in facts)
     return f'<div class="card scroll"><table class="facts"><tbody>{rows}</tbody></table></div>'

@@ -11,7 +11,7 @@ import numpy as np
 
 from rowmill.feed.show import bytes_text
 from rowmill.feed.stats import Moment, RunReport
-from rowmill.report.facts import ColumnFacts, TableFacts
+from rowmill.report.facts import ColumnFacts, TableFacts, counted
 
 if TYPE_CHECKING:
     from rowmill.feed.explain import PlanReport  # loads numba
@@ -88,7 +88,8 @@ def of_plan(facts: TableFacts, plan: PlanReport | None) -> Iterator[Picture]:
     """How large row groups are along the table, and how well an epoch mixes them."""
     sizes = _means([rows * facts.row_bytes for rows in facts.fragment_rows], MOST_GROUPS)
     if sizes:
-        note = f"{len(facts.fragment_rows):,} row groups in table order, decoded; the tallest {bytes_text(max(sizes))}"
+        groups = counted(len(facts.fragment_rows), "row group")
+        note = f"{groups} in table order, decoded; the tallest {bytes_text(max(sizes))}"
         yield Histogram("Row groups", sizes, "first", "last", bytes_text(max(sizes)), note)
     if plan is None:
         return
@@ -115,7 +116,7 @@ def of_run(run: RunReport | None) -> Iterator[Picture]:
         ("packing", run.pack_seconds),
         ("held up", run.room_seconds),
     )
-    note = f"of {run.seconds:.2f} s in all; reading, packing and held up: {run.threads} threads together"
+    note = f"of {run.seconds:.2f} s in all; reading, packing and held up: {counted(run.threads, 'thread')} together"
     yield Bars("Where time went", *_unzip([(name, s, f"{s:.2f} s") for name, s in stages]), note)
     if len(run.timeline) > 2:
         yield from _over_time(run.timeline)

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 from rowmill.dataset import Dataset
 from rowmill.feed.stats import RunReport
 from rowmill.report import page, pictures, png
-from rowmill.report.facts import TableFacts
+from rowmill.report.facts import TableFacts, counted
 from rowmill.report.table import SAMPLE_ROWS, measure_table
 
 if TYPE_CHECKING:
     from rowmill.feed.explain import PlanReport  # loads numba
     from rowmill.loader.streamed import Streamed
+
+SHORT = 1.0  # seconds; of a shorter run, starting is too large a part
 
 
 @dataclass(frozen=True)
@@ -41,14 +43,23 @@ class Report:
         run = self.run
         if run is None or not run.batches:
             return ("No run yet: this is what the files say", "Iterate over a loader, then ask it for report().")
+        short = run.seconds < SHORT and (not self.trained or run.bound != "model")  # starting makes a loop wait more
+        if self.trained and short:
+            return (
+                "The run was too short to judge what limits it",
+                f"It took {run.seconds:.2f} s, and starting is a large part of that. Train for at least {SHORT:.0f} s, "
+                f"then ask again.",
+            )
         if self.trained:
             headline, _, rest = run.verdict.partition(": ")
             return (f"{headline[:1].upper()}{headline[1:]}", f"{rest[:1].upper()}{rest[1:]}.")
         limit = {
             "model": "taking batches from the loader limits it, not reading them",
-            "cpu": f"the processor limits it: {run.cores} cores were busy",
+            "cpu": f"the processor limits it: {counted(run.cores, 'core')} {'was' if run.cores == 1 else 'were'} busy",
             "storage": "storage limits it, or other programs that had the cores",
         }[run.bound]
+        if short:
+            limit = f"{run.seconds:.2f} s were too short to judge why not more"
         return (
             f"This machine loads {pictures.count(run.rows_per_second)} rows a second; {limit}",
             f"Nothing was trained: this is the most a model could be fed. One that takes fewer than "
@@ -115,15 +126,16 @@ def of_loader(
     sample: int = SAMPLE_ROWS,
     progress: bool | None = None,
     place: str | None = None,
+    run: RunReport | None = None,
 ) -> Report:
     """The report on a loader: its table, its next epoch and its latest iteration; written to `path` if there is one.
 
-    `place`: what the table is called on the page; by default where its files are.
+    `place`: what the table is called on the page; by default where its files are. `run`: another run than the latest.
     """
     table = loader.dataset
     dataset = table if isinstance(table, Dataset) else Dataset(table.source, schema=table.schema)
     facts = measure_table(dataset, _place(dataset) if place is None else place, sample=sample, progress=progress)
-    report = Report(facts, loader.plan(column), loader.stats(), trained, _now())
+    report = Report(facts, loader.plan(column), run or loader.stats(), trained, _now())
     if path is not None:
         report.write(path)
     return report

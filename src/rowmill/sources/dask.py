@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from rowmill.errors import MissingExtraError
 from rowmill.schema import Schema
 from rowmill.sources.fingerprint import of_values
 from rowmill.sources.frames import as_frame
@@ -69,7 +70,10 @@ def _unclear(empty: pl.DataFrame) -> bool:
 
 def to_dask(source: Source, fragments: Sequence[Fragment], columns: Sequence[str]) -> Any:
     """A Dask dataframe of pandas frames, a partition for each fragment."""
-    import dask.dataframe as dd
+    try:
+        import dask.dataframe as dd
+    except ImportError as error:
+        raise MissingExtraError("Dataset.to_ddf needs Dask's dataframes; pip install 'rowmill[dask]'") from error
 
     meta = _pandas(source.read(Fragment(0, 0, 0), columns))
     read = partial(_read, source, tuple(columns))
