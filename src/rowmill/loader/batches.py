@@ -126,7 +126,7 @@ class DictBatches:
                 features[name] = found[name]
         targets = {name: features.pop(name) for name in self.target_names}
         if self._padded:
-            features[MASK] = make.rows(_mask(batch))
+            features[MASK] = found[MASK] if MASK in found else make.rows(_mask(batch))
         return features, targets if len(targets) > 1 else next(iter(targets.values()), None)
 
 

@@ -23,7 +23,7 @@ from rowmill.feed.sample import Weights
 from rowmill.feed.stream import Shuffle, Stream, Table
 from rowmill.loader.batches import DictBatches
 from rowmill.loader.lists import Lists, checked_limits
-from rowmill.loader.streamed import Prepares, Streamed, prepared
+from rowmill.loader.streamed import MASK, Prepares, Streamed, prepared
 from rowmill.loader.tensors_jax import JaxTensors, is_narrow
 from rowmill.store.cache import open_cache
 
@@ -104,7 +104,9 @@ class Loader(Streamed):
         )
         self._open(dataset, stream)
         self.sharding = sharding
-        make = JaxTensors(self._form.selection.layout.matrices, upright=False, sharding=sharding)
+        make = JaxTensors(
+            self._form.selection.layout.matrices, upright=False, sharding=sharding, mask=MASK if last == "pad" else None
+        )
         self._form.attach(make, Lists(checked_limits(dataset.schema, sparse_names, sparse_max), True, "offsets"))
         self._transforms = list(transforms or ())
         self.input_schema = self._form.input_schema

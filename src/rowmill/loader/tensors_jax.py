@@ -21,24 +21,29 @@ class JaxTensors:
 
     ragged_name: str | None = None
 
-    def __init__(self, matrices: Sequence[Matrix], *, upright: bool, sharding: Any = None) -> None:
+    def __init__(
+        self, matrices: Sequence[Matrix], *, upright: bool, sharding: Any = None, mask: str | None = None
+    ) -> None:
         self._sharding = sharding
         self._upright = upright
         matrices = tuple(matrices)
 
-        def cut(arrays: list[Any]) -> dict[str, Any]:
-            return {
+        def cut(arrays: list[Any], rows: Any) -> dict[str, Any]:
+            found = {
                 name: column
                 for matrix, array in zip(matrices, arrays, strict=True)
                 for name, column in _columns(matrix, array, upright)
             }
+            if mask is not None and arrays:  # made there, because placing one more array takes as long as cutting all
+                found[mask] = jax.numpy.arange(len(arrays[0])) < rows
+            return found
 
         self._cut = jax.jit(cut) if sharding is None else jax.jit(cut, out_shardings=sharding)
 
     def columns(self, batch: Batch) -> dict[str, Any]:
         # A compiled function places NumPy arrays itself, in half the time that `device_put` takes.
         arrays = batch.matrices if self._sharding is None else [self._placed(array) for array in batch.matrices]
-        found: dict[str, Any] = self._cut(arrays)
+        found: dict[str, Any] = self._cut(arrays, np.int32(batch.rows - batch.padding))
         return found
 
     def array(self, array: Array) -> Any:
