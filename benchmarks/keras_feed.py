@@ -56,7 +56,7 @@ def ask(journal: Journal, *, quick: bool) -> None:
     for run in (*iterations.values(), *fits.values()):
         read(run)
     for runs in (iterations, fits):
-        for number, name, reading in rounds(runs, 2 if quick else 5):
+        for number, name, reading in rounds(runs, 2 if quick else 3):
             journal.add("keras_feed", name, number, reading)
 
 
