@@ -18,6 +18,13 @@ SCALES = {
     "columns": ("Columns (160M values)", "rowmill"),
     "batches": ("Rows in a batch", "rowmill"),
 }
+BESIDE = {
+    "store": ("later", "full", "take", "plain", "first"),
+    "keras_feed": (
+        "tensorflow", "tfrecord", "fit rowmill", "fit model only", "fit pydataset", "fit generator", "fit tfrecord",
+    ),
+    "prepare": ("fit", "fit by hand", "transform", "transform by hand"),
+}  # fmt: skip
 
 
 def publish(results: Path, *, readme: Path = ROOT / "README.md", picture: Path = ROOT / "docs/bench.png") -> bool:
@@ -48,7 +55,7 @@ def markdown(results: Path) -> str:
         title = f"**{TITLES[name]}**" if name.startswith("rowmill") else TITLES[name].replace("tensor[", "tensor\\[")
         speed, cpu = figure.rows_per_second / 1e6, figure.cpu_per_million
         lines.append(f"| {title} | {speed:.2f} | {cpu:.2f} | {figure.rows_per_second / stock:,.0f} |")
-    return "\n".join([*lines, "", *_scales(results), "", _where(records)])
+    return "\n".join([*lines, "", *_scales(results), "", *_beside(results), _where(records)])
 
 
 def _scales(results: Path) -> list[str]:
@@ -59,6 +66,18 @@ def _scales(results: Path) -> list[str]:
             lines.append(f"| {title} | {value:,} | {speed:.2f} | {cpu:.2f} |")
             title = ""
     return lines
+
+
+def _beside(results: Path) -> list[str]:
+    """Later epochs, Keras, and preparing features, each beside its peers of the same run."""
+    lines = []
+    for question, names in BESIDE.items():
+        found = figures(newest(question, results))
+        for name in (name for name in names if name in found):
+            speed, cpu = found[name].rows_per_second / 1e6, found[name].cpu_per_million
+            lines.append(f"| {TITLES[name]} | {speed:.2f} | {cpu:.2f} |")
+    head = ["| From a store, into Keras, and features | million rows/s | CPU-seconds per million rows |", "|---|--:|--:|"]
+    return [*head, *lines, ""] if lines else []
 
 
 def _where(records: list[dict[str, Any]]) -> str:
