@@ -70,13 +70,16 @@ def _scales(results: Path) -> list[str]:
 
 def _beside(results: Path) -> list[str]:
     """Later epochs, Keras, and preparing features, each beside its peers of the same run."""
-    lines = []
+    lines, dates = [], set()
     for question, names in BESIDE.items():
-        found = figures(newest(question, results))
+        records = newest(question, results)
+        dates |= {record["machine"]["date"][:10] for record in records}
+        found = figures(records)
         for name in (name for name in names if name in found):
             speed, cpu = found[name].rows_per_second / 1e6, found[name].cpu_per_million
             lines.append(f"| {TITLES[name]} | {speed:.2f} | {cpu:.2f} |")
-    head = ["| From a store, into Keras, and features | million rows/s | CPU-seconds per million rows |", "|---|--:|--:|"]
+    title = f"From a store, into Keras, and features ({', '.join(sorted(dates))})"
+    head = [f"| {title} | million rows/s | CPU-seconds per million rows |", "|---|--:|--:|"]
     return [*head, *lines, ""] if lines else []
 
 
