@@ -17,7 +17,7 @@ from rowmill.engines.local import LocalEngine
 from rowmill.errors import ArgumentError, NotFittedError
 from rowmill.graph.draw import Picture
 from rowmill.graph.job import FitJob
-from rowmill.graph.node import Apply, Named, Node, as_node, walk
+from rowmill.graph.node import Apply, Named, Node, Select, as_node, walk
 from rowmill.graph.operator import Fitted, StatOperator
 from rowmill.graph.resolve import Resolved
 from rowmill.graph.rows import as_rows
@@ -39,11 +39,17 @@ class Workflow:
 
     def __init__(self, output_node: Any, client: Any = None) -> None:
         self.output_node: Node = as_node(output_node)
+        if isinstance(self.output_node, Select) and not self.output_node.label:
+            raise ArgumentError("a Workflow of no columns; wanted a graph such as ['a'] >> Normalize()")
         self.client = client
         self._fitted: dict[int, Fitted] = {}
         self._removed: frozenset[str] = frozenset()
         self._learnt_from: str | None = None  # the fingerprint of the data
         self._known: Transformation | None = None
+
+    def __repr__(self) -> str:
+        count = sum(1 for _ in walk(self.output_node))
+        return f"Workflow({count} nodes, {'fitted' if self.fitted else 'not fitted'})"
 
     def fit_schema(self, schema: Schema) -> Workflow:
         """Check the graph against a table with these columns, and learn which columns come out."""

@@ -60,3 +60,53 @@ def test_nulls_that_cannot_be_masked_are_not_said_to_be():
     assert "mask" not in str(caught.value)
     with pytest.raises(ValueError, match="'mask'"):
         list(Loader(holes, 2, columns=["x"]))
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Loader(FRAME, 2, columns=3), "found 3 where names of columns were wanted"),
+        (lambda: Loader(FRAME, 2, transforms=dict), "transforms is a function; wanted a list"),
+        (lambda: list(Loader(FRAME, 2, transforms=[lambda f: None])), "a transform gave None; wanted the features"),
+        (lambda: Workflow([]).fit(FRAME), "no columns"),
+        (lambda: Loader(FRAME, 2, columns=["name"], nulls={"name": 0}), "nulls=0 for 'name', which holds strings"),
+        (lambda: rowmill.Dataset(FRAME, partsize="1MB"), "did you mean 'part_size'"),
+        (lambda: list(Loader(pl.concat([FRAME] * 900), 900, memory="10KB")), r"takes \d+\.\d kB"),
+    ],
+)
+def test_more_that_cannot_be_meant(make, says):
+    with pytest.raises(ValueError, match=says):
+        make()
+
+
+def test_nulls_of_strings_and_of_targets():
+    holes = FRAME.with_columns(pl.Series("name", ["a", None, "c", None]))
+    ((features, target),) = Loader(holes, 4, columns=["name", "x"], targets="y", nulls="mask")
+    assert sorted(features) == ["name", "name__null", "x", "x__null"]  # the target's are no feature
+    assert features["name__null"].tolist() == [False, True, False, True] and target.tolist() == [0, 1, 0, 1]
+    ((features, _),) = Loader(holes, 4, columns=["name"], nulls=0)  # a number fills numbers
+    assert features["name"].tolist() == ["a", None, "c", None]
+    ((features, _),) = Loader(holes, 4, columns=["name"], nulls={"name": "?"})
+    assert features["name"].tolist() == ["a", "?", "c", "?"]
+
+
+def test_a_stock_loader_of_ours_takes_batches_whole_by_default():
+    from rowmill.loader.torch import DLDataLoader
+
+    (batch,) = DLDataLoader(TorchAsyncItr(FRAME, ["id"], ["x"], ["y"], batch_size=4))
+    assert batch[0].shape == (4, 1)
+
+
+def test_loaders_and_workflows_say_what_they_are():
+    assert repr(Loader(FRAME, 2, columns=["id"], shuffle=True)) == "Loader(4 rows, batch_size=2, shuffle=True)"
+    assert repr(Workflow(["id"] >> ops.Categorify())) == "Workflow(2 nodes, not fitted)"
+    assert repr(Workflow(["id"] >> ops.Categorify()).fit(FRAME)) == "Workflow(2 nodes, fitted)"
+    assert "1 rank," in str(Loader(FRAME, 2, columns=["id"]).plan())
+
+
+def test_a_frame_is_no_dataset_of_items(tmp_path):
+    pytest.importorskip("tensordict")
+    from rowmill.loader.tensordict import dataset_to_tensordict
+
+    with pytest.raises(ArgumentError, match=r"DataFrame.*Loader"):
+        dataset_to_tensordict(ds=FRAME.to_pandas(), folder=tmp_path)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rowmill.errors import ArgumentError, ColumnError, DtypeError, closest
 from rowmill.feed.plan import Chunk
-from rowmill.feed.show import Shown, bytes_text
+from rowmill.feed.show import Shown, bytes_text, counted
 
 if TYPE_CHECKING:
     from rowmill.feed.stream import Stream
@@ -67,11 +67,17 @@ class PlanReport(Shown):
 
     def table(self) -> tuple[str, list[tuple[str, str]]]:
         rows = [
-            ("steps", f"{self.steps:,} on each of {self.ranks} ranks, batches of {self.batch_rows:,} rows"),
+            (
+                "steps",
+                f"{self.steps:,} on each of {counted(self.ranks, 'rank')}, batches of {self.batch_rows:,} rows",
+            ),
             ("rows", f"{self.rows:,} of {self.total_rows:,}"),
             ("dropped", f"{self.dropped_rows:,} of all ranks"),
             ("padding", f"{self.padding_rows:,}"),
-            ("shuffled together", f"{self.chunk_rows:,} rows at most, in {self.chunks:,} chunks"),
+            (
+                "shuffled together",
+                f"{self.chunk_rows:,} rows at most, in {counted(self.chunks, 'chunk')}",
+            ),
             ("peak memory", f"{bytes_text(self.peak_bytes)} of {bytes_text(self.memory)}"),
             ("decoded", f"{bytes_text(self.read_bytes)} an epoch"),
             ("fragments", f"{self.fragments:,}, up to {self.fragment_rows:,} rows"),

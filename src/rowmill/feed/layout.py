@@ -192,6 +192,10 @@ class Selector:
         self._ragged.append(spec.name)
         self._expressions[spec.name] = expression.cast(pl.List(_polars(stored)))
 
+    def _add_mask(self, spec: ColumnSchema) -> None:
+        name = spec.name + NULL_SUFFIX
+        self._expressions[name] = pl.col(spec.name).is_null().cast(pl.UInt8).alias(name)
+
     def _policy(self, name: str) -> Any:
         if isinstance(self.nulls, Mapping):
             return self.nulls.get(name, "error")
@@ -202,10 +206,14 @@ class Selector:
         policy = self._policy(spec.name)
         is_object = spec.dtype in _OBJECTS
         self._read[spec.name] = None
-        if is_object:
-            filled = expression if policy in ("error", "mask") else expression.fill_null(policy)
-            self._expressions[spec.name] = filled  # an array of objects can hold None
-            return filled
+        if is_object:  # an array of objects can hold None
+            if isinstance(self.nulls, Mapping) and not isinstance(policy, str):
+                raise ArgumentError(f"nulls={policy!r} for {spec.name!r}, which holds strings; wanted a string")
+            fills = isinstance(policy, str) and policy not in ("error", "mask")
+            self._expressions[spec.name] = expression.fill_null(policy) if fills else expression
+            if policy == "mask":
+                self._add_mask(spec)
+            return self._expressions[spec.name]
         if isinstance(policy, str) and policy == "error":
             self._full.append(spec.name)
             return expression
@@ -214,9 +222,7 @@ class Selector:
                 raise ArgumentError(
                     f"nulls='mask' for {spec.name!r}, but this loader has no place for one; fill them or use Loader"
                 )
-            self._expressions[spec.name + NULL_SUFFIX] = (
-                pl.col(spec.name).is_null().cast(pl.UInt8).alias(spec.name + NULL_SUFFIX)
-            )
+            self._add_mask(spec)
             policy = 0
         if spec.is_list:  # of fixed length: a null row is a row of fill values
             assert spec.width is not None

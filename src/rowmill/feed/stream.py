@@ -29,6 +29,7 @@ from rowmill.feed.pack import Columns, Dealer
 from rowmill.feed.plan import Chunk, Last, Plan, Span, Strip
 from rowmill.feed.request import request
 from rowmill.feed.sample import Draw, Weights
+from rowmill.feed.show import bytes_text
 from rowmill.feed.state import Position
 from rowmill.feed.stats import Stats
 from rowmill.feed.stored import Cache, Kept, Request
@@ -128,8 +129,8 @@ class Stream:
         rows = sum(fragment.rows for fragment in self.fragments)
         if batch_bytes > self._budget.chunk and rows * self._row_bytes > self._budget.chunk:
             raise MemoryLimitError(
-                f"a batch of {self.batch_size} rows takes {batch_bytes / 1e6:.1f} MB, more than the quarter that "
-                f"batches get of memory={self._budget.total / 1e6:.1f} MB; pass memory='{-(-needed // 10**6)}MB' or a "
+                f"a batch of {self.batch_size} rows takes {bytes_text(batch_bytes)}, more than the quarter that "
+                f"batches get of memory={bytes_text(self._budget.total)}; pass memory='{-(-needed // 10**6)}MB' or a "
                 f"smaller batch_size"
             )
         # Chunks of an elastic plan are those of a single rank, or they would change with the number of ranks.

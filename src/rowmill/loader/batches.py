@@ -16,7 +16,7 @@ from rowmill.feed.block import Batch, Layout
 from rowmill.feed.layout import Nulls, Selector
 from rowmill.loader import feature_columns as fc
 from rowmill.loader.lists import Lists
-from rowmill.loader.streamed import MASK
+from rowmill.loader.streamed import MASK, masking
 from rowmill.loader.tensors import Tensors
 from rowmill.schema import Schema, Tags
 
@@ -103,7 +103,7 @@ class DictBatches:
         if not self.feature_names and not self.target_names:
             raise ColumnError("no columns to deliver; name some with columns=, or leave it out for all of them")
         self._padded = padded
-        selector = Selector(schema, nulls)
+        selector = Selector(schema, masking(nulls, self.feature_names))
         selector.native([*self.feature_names, *self.target_names], narrow=narrow)
         self.selection = selector.selection()
         self.input_schema: Schema = schema[[*self.feature_names, *self.target_names]]

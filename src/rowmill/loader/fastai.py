@@ -6,7 +6,7 @@ a `Learner` calls: `one_batch`, `new`, `to`, `show_batch`, `test_dl`, `export`. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from os import PathLike
 from pathlib import Path
@@ -268,8 +268,8 @@ def dataloaders(
 def _table(given: Any) -> Dataset:
     if isinstance(given, Dataset):
         return given
-    if isinstance(given, Sequence) and given and all(isinstance(row, Mapping) for row in given):
-        return Dataset(pl.DataFrame(list(given)))
+    if isinstance(given, Sequence) and given and all(hasattr(row, "items") for row in given):  # dicts, pandas' Series
+        return Dataset(pl.DataFrame([dict(row.items()) for row in given]))
     return Dataset(given)
 
 

@@ -23,7 +23,7 @@ from rowmill.feed.sample import Weights
 from rowmill.feed.stream import Shuffle, Stream, Table
 from rowmill.loader.batches import DictBatches
 from rowmill.loader.lists import Lists, checked_limits
-from rowmill.loader.streamed import MASK, Prepares, Streamed, prepared
+from rowmill.loader.streamed import MASK, Prepares, Streamed, checked_transforms, prepared, transformed
 from rowmill.loader.tensors_jax import JaxTensors, is_narrow
 from rowmill.store.cache import open_cache
 
@@ -108,7 +108,7 @@ class Loader(Streamed):
             self._form.selection.layout.matrices, upright=False, sharding=sharding, mask=MASK if last == "pad" else None
         )
         self._form.attach(make, Lists(checked_limits(dataset.schema, sparse_names, sparse_max), True, "offsets"))
-        self._transforms = list(transforms or ())
+        self._transforms = checked_transforms(transforms)
         self.input_schema = self._form.input_schema
         self.feature_names, self.target_names = self._form.feature_names, self._form.target_names
 
@@ -119,7 +119,7 @@ class Loader(Streamed):
     def _tensors(self, batch: Batch) -> Any:
         features, target = self._form.tensors(batch)
         for transform in self._transforms:
-            features = transform(features)
+            features = transformed(transform, features)
         return features, target
 
 

@@ -19,7 +19,7 @@ from rowmill.feed.stream import Shuffle, Stream, Table
 from rowmill.loader.batches import DictBatches, SequenceBatches, chosen_inputs, names_of
 from rowmill.loader.keras_stream import KerasStream
 from rowmill.loader.lists import Form, Lists, checked_form, checked_limits
-from rowmill.loader.streamed import Prepares, prepared
+from rowmill.loader.streamed import Prepares, checked_transforms, prepared, transformed
 from rowmill.loader.tensors import Tensors
 from rowmill.schema import Schema
 from rowmill.store.cache import open_cache
@@ -215,7 +215,7 @@ class DictLoader(MadeStream):
             turned=self._wants_columns(),
         )
         self._open(table, stream)
-        for transform in transforms or ():
+        for transform in checked_transforms(transforms):
             self._maps.append(_on_features(transform))
         limits = checked_limits(table.schema, sparse_names, sparse_max)
         make = self._make(self._form.selection.layout.matrices, upright=False, device=device)
@@ -240,4 +240,4 @@ def opened(
 
 
 def _on_features(transform: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[..., Any]:
-    return lambda features, *rest: (transform(features), *rest)
+    return lambda features, *rest: (transformed(transform, features), *rest)

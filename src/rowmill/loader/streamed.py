@@ -14,6 +14,7 @@ from rowmill.dataset import Dataset
 from rowmill.errors import ArgumentError
 from rowmill.feed.block import Batch
 from rowmill.feed.explain import PlanReport, explain
+from rowmill.feed.layout import Nulls
 from rowmill.feed.stats import RunReport
 from rowmill.feed.stored import as_rows
 from rowmill.feed.stream import Stream, Table
@@ -45,6 +46,26 @@ def prepared(dataset: Any, workflow: Prepares | None) -> Any:
     return workflow.transform(table)
 
 
+def checked_transforms(transforms: Any) -> list[Callable[..., Any]]:
+    """Functions of features, as a list."""
+    if callable(transforms):
+        raise ArgumentError("transforms is a function; wanted a list of them: transforms=[f]")
+    return list(transforms or ())
+
+
+def transformed(transform: Callable[..., Any], features: Any) -> Any:
+    """What a function makes of the features."""
+    made = transform(features)
+    if made is None:
+        raise ArgumentError("a transform gave None; wanted the features; end it with `return features`")
+    return made
+
+
+def masking(nulls: Nulls, features: list[str]) -> Nulls:
+    """`nulls="mask"` for all is for all features: what is missing of a target is nothing to learn from."""
+    return dict.fromkeys(features, "mask") if isinstance(nulls, str) and nulls == "mask" else nulls
+
+
 class Streamed:
     """An iterable over a `Stream`, whose batches become tensors in `_tensors`."""
 
@@ -64,6 +85,11 @@ class Streamed:
     def __iter__(self) -> Iterator[Any]:
         """A new epoch (or the rest of one, after `load_state_dict`), independent of any other iterator."""
         return self._stream.counted(self._batches(self._stream.batches()))
+
+    def __repr__(self) -> str:
+        stream = self._stream
+        rows, shuffle = sum(fragment.rows for fragment in stream.fragments), "full" if stream.full else stream.shuffle
+        return f"{type(self).__name__}({rows:,} rows, batch_size={stream.batch_size}, shuffle={shuffle!r})"
 
     def __next__(self) -> Any:
         """The next batch of an epoch of its own; starts one if there is none."""

@@ -25,7 +25,7 @@ except ImportError as error:
     needs = "PyTorch" if (error.name or "").startswith("torch") else "tensordict"
     raise ImportError(f"rowmill.loader.tensordict needs {needs}; pip install 'rowmill[tensordict]'") from error
 
-from rowmill.errors import DamagedStoreError, DtypeError, ItemError, StoreError
+from rowmill.errors import ArgumentError, DamagedStoreError, DtypeError, ItemError, StoreError
 from rowmill.feed.block import Block
 from rowmill.feed.stored import as_rows
 from rowmill.loader.items import Batches, Form, fetched, form_of
@@ -57,6 +57,11 @@ def dataset_to_tensordict(
     With `num_workers` items are fetched by as many processes. A store is used again if the dataset's class, length and
     32 items spread over it are the same; `fingerprint`, any text, says it instead (a version, a hash of the files).
     """
+    if hasattr(ds, "iloc") or hasattr(ds, "collect_schema"):
+        raise ArgumentError(
+            f"ds is a {type(ds).__name__}; wanted a dataset of items by number; a table goes straight into "
+            f"rowmill.loader.torch.Loader(..., cache=...)"
+        )
     rows = _length(ds)
     form = form_of(fetched(ds, 0))
     place = _letters(type(ds).__module__, type(ds).__qualname__, rows, repr(form))

@@ -21,7 +21,7 @@ from rowmill.feed.layout import Nulls, Selector
 from rowmill.feed.plan import Last
 from rowmill.feed.sample import Weights
 from rowmill.feed.stream import Shuffle, Stream, Table
-from rowmill.loader.streamed import MASK, Prepares, prepared
+from rowmill.loader.streamed import MASK, Prepares, checked_transforms, masking, prepared, transformed
 from rowmill.loader.torch_lists import Lists
 from rowmill.loader.torch_stream import TorchStream, ranks
 from rowmill.schema import Schema, Tags
@@ -196,9 +196,9 @@ class Loader(TorchStream):
         self.feature_names = [name for name in wanted if name not in self.target_names]
         if not self.feature_names and not self.target_names:
             raise ColumnError("no columns to deliver; name some with columns=, or leave it out for all of them")
-        self._transforms = list(transforms or ())
+        self._transforms = checked_transforms(transforms)
         self._lists = Lists(schema, sparse_names, sparse_max, sparse_as_dense)
-        selector = Selector(schema, nulls)
+        selector = Selector(schema, masking(nulls, self.feature_names))
         selector.native([*self.feature_names, *self.target_names])
         selection = selector.selection()
         stream = Stream(
@@ -250,7 +250,7 @@ class Loader(TorchStream):
         if self._stream.last == "pad":
             features[MASK] = torch.arange(batch.rows) < batch.rows - batch.padding
         for transform in self._transforms:
-            features = transform(features)
+            features = transformed(transform, features)
         if self.batch_format == "tensordict":
             from rowmill.loader.tensordict import as_tensordict
 
@@ -262,6 +262,9 @@ class Loader(TorchStream):
 
 class DLDataLoader(DataLoader[Any]):
     """A stock `DataLoader` over a loader that makes whole batches, with what fastai asks for: `device` and `len()`."""
+
+    def __init__(self, dataset: Any, batch_size: int | None = None, *args: Any, **settings: Any) -> None:
+        super().__init__(dataset, batch_size, *args, **settings)
 
     @property
     def device(self) -> torch.device:
@@ -277,4 +280,6 @@ def _group(schema: Schema, names: Sequence[str] | None, tag: Tags) -> list[str]:
 
 
 def _names(names: str | Sequence[str]) -> list[str]:
+    if not isinstance(names, str | Sequence):
+        raise ColumnError(f"found {names!r} where names of columns were wanted; give a list of names")
     return [names] if isinstance(names, str) else list(dict.fromkeys(names))

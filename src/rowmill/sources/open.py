@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rowmill.errors import ArgumentError, DataFileError, DtypeError
+from rowmill.errors import ArgumentError, DataFileError, DtypeError, closest
 from rowmill.schema import Schema
 from rowmill.sources.frames import frame_source
 from rowmill.sources.parquet import ParquetSource
@@ -56,6 +56,8 @@ def open_source(
                 f"cannot make a dataset of {type(given).__name__}; wanted a path, list of paths, pandas, Polars, "
                 f"Arrow or Dask frame, or a dict of arrays; convert it to one of these"
             )
+        if strange := sorted(set(kwargs) - _MEANINGLESS):
+            raise _unknown(strange[0], "rows in memory")
         source = frame
     else:
         files = find_files(given, _ENGINES[engine] if engine else None, storage_options)
@@ -65,7 +67,7 @@ def open_source(
             return CsvSource(files, dtypes=dtypes, **kwargs)
         unknown = sorted(set(kwargs) - _MEANINGLESS)
         if unknown:
-            raise ArgumentError(f"unknown argument {unknown[0]!r} for {files.engine} files; remove it")
+            raise _unknown(unknown[0], f"{files.engine} files")
         if files.engine == "ipc":
             from rowmill.sources.ipc import IpcSource
 
@@ -86,3 +88,8 @@ def stored_schema(source: Source) -> Schema | None:
             except (OSError, ValueError) as error:
                 raise DataFileError(f"cannot use {place / _SCHEMA_FILE}: {error}; remove or repair it") from error
     return None
+
+
+def _unknown(name: str, what: str) -> ArgumentError:
+    known = ("engine", "part_size", "part_mem_fraction", "npartitions", "storage_options", "dtypes", "schema", "client")
+    return ArgumentError(f"unknown argument {name!r} for {what}{closest(name, known)}; remove it or correct it")
