@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import re
+from typing import Any
 
 from rowmill.errors import ArgumentError
 
@@ -43,3 +45,11 @@ def cores() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
         return os.cpu_count() or 1
+
+
+def as_whole(value: Any) -> Any:
+    """A whole number of any kind (NumPy's too) as Python's; anything else as it is."""
+    try:
+        return value if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return value

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 import hashlib
-import operator
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -34,7 +33,7 @@ from rowmill.feed.state import Position
 from rowmill.feed.stats import Stats
 from rowmill.feed.stored import Cache, Kept, Request
 from rowmill.schema import Schema
-from rowmill.sizes import cores, parse_memory
+from rowmill.sizes import as_whole, cores, parse_memory
 from rowmill.sources.source import Source, fit_fragments
 
 T = TypeVar("T")
@@ -87,10 +86,10 @@ class Stream:
     ) -> None:
         self.source = table.source
         self.selection = selection
-        self.batch_size: int = _whole(batch_size)
+        self.batch_size: int = as_whole(batch_size)
         self.full = _is_full(shuffle, cache)
         self.shuffle = bool(shuffle)
-        self.seed: int = _whole(seed)
+        self.seed: int = as_whole(seed)
         if not isinstance(self.seed, int):
             raise ArgumentError(f"seed is {seed!r}; wanted a whole number")
         self.seed_fn = seed_fn
@@ -360,14 +359,6 @@ class Stream:
         if self.draw is None:
             return self.source.describe(self.fragments[fragment].slice(start, rows))
         return self.source.describe(self.draw.drawn(self.fragments, seed, epoch, self.threads)[fragment].fragment)
-
-
-def _whole(value: Any) -> Any:
-    """A whole number of any kind (NumPy's too) as Python's; anything else as it is."""
-    try:
-        return value if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        return value
 
 
 def _is_full(shuffle: Any, cache: Cache | None) -> bool:

@@ -261,10 +261,15 @@ class Loader(TorchStream):
 
 
 class DLDataLoader(DataLoader[Any]):
-    """A stock `DataLoader` over a loader that makes whole batches, with what fastai asks for: `device` and `len()`."""
+    """A stock `DataLoader` over a loader that makes whole batches, with what fastai asks for: `device` and `len()`.
 
-    def __init__(self, dataset: Any, batch_size: int | None = None, *args: Any, **settings: Any) -> None:
-        super().__init__(dataset, batch_size, *args, **settings)
+    Batches come as they are, unless a `batch_size` is given, or a `collate_fn` without one: it gets lists of one batch.
+    """
+
+    def __init__(self, dataset: Any, *args: Any, **settings: Any) -> None:
+        if not args and "collate_fn" not in settings:
+            settings.setdefault("batch_size", None)
+        super().__init__(dataset, *args, **settings)
 
     @property
     def device(self) -> torch.device:
