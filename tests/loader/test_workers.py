@@ -34,8 +34,7 @@ def test_each_row_once_under_worker_processes(table, context, workers):
     assert len(outer) == len(loader) == 32
 
 
-@pytest.mark.parametrize("context", ["spawn", "forkserver"])
-@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize(("context", "persistent"), [("spawn", False), ("forkserver", True)])
 def test_every_epoch_of_worker_processes_has_its_own_order(table, context, persistent):
     def made():
         loader = Loader(rowmill.Dataset(table), 32, columns=["id"], shuffle=True, memory="30KB", seed=5)
@@ -50,11 +49,19 @@ def test_every_epoch_of_worker_processes_has_its_own_order(table, context, persi
     assert all(sorted(each) == list(range(1003)) for each in found)
     assert found[0] != found[1] != found[2] != found[0]
     assert loader.epoch == 3
-    chunk = {tuple(features["id"].tolist()) for features, _ in loader}  # the parent goes on with the next
+    first = loader.peek()[0]["id"].tolist()  # a look moves nothing
+    assert loader.epoch == 3 and loader[0][0]["id"].tolist() == first
+    batches = [features["id"].tolist() for features, _ in loader]  # the parent goes on with the next
+    assert batches[0] == first and loader.epoch == 4
+    chunk = set(map(tuple, batches))
     assert not chunk & {tuple(found[2][i : i + 32]) for i in range(0, 992, 32)}
     again, outer = made()
     again.set_epoch(1)
     assert [rows(outer), rows(outer)] == found[1:] and again.epoch == 3
+    state = {**again.state_dict(), "epoch": 1, "batch": 10}
+    again.load_state_dict(state)
+    rest, following = rows(outer), rows(outer)
+    assert len(rest) < 1003 and set(rest) <= set(found[1]) and following == found[2]
 
 
 def test_no_worker_is_the_usual_case(table):

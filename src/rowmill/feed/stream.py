@@ -283,6 +283,11 @@ class Stream:
         """Where the next iteration begins."""
         return Position(self._next.epoch, self._next.batch)
 
+    @next_position.setter
+    def next_position(self, position: Position) -> None:
+        self._next = Position(position.epoch, position.batch)
+        self.position = Position(position.epoch, position.batch)
+
     @property
     def epoch(self) -> int:
         """The epoch that the next iteration will be, or go on with."""
@@ -290,8 +295,7 @@ class Stream:
 
     @epoch.setter
     def epoch(self, epoch: int) -> None:
-        self._next = Position(epoch)
-        self.position = Position(epoch)
+        self.next_position = Position(epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """The position of the latest iteration, and what it is a position in."""
@@ -306,8 +310,7 @@ class Stream:
         """Let the next iteration go on where a saved one stood."""
         if isinstance(saved, Mapping):
             self._resumed_seed(saved)
-        self._next = state.load(saved, self.plan(), self._data())
-        self.position = Position(self._next.epoch, self._next.batch)
+        self.next_position = state.load(saved, self.plan(), self._data())
 
     def _data(self) -> str:
         """What is read, in 16 letters: the source's own fingerprint, the columns and what is made of them."""

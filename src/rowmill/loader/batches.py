@@ -16,7 +16,7 @@ from rowmill.feed.block import Batch, Layout
 from rowmill.feed.layout import Nulls, Selector
 from rowmill.loader import feature_columns as fc
 from rowmill.loader.lists import Lists
-from rowmill.loader.streamed import MASK, masking
+from rowmill.loader.settings import MASK, features_and_targets, masking, named_or_tagged
 from rowmill.loader.tensors import Tensors
 from rowmill.schema import Schema, Tags
 
@@ -97,11 +97,7 @@ class DictBatches:
         narrow: bool,
         padded: bool,
     ) -> None:
-        self.target_names = _names(schema.select_by_tag(Tags.TARGET).column_names if targets is None else targets)
-        wanted = _names(schema.column_names if columns is None else columns)
-        self.feature_names = [name for name in wanted if name not in self.target_names]
-        if not self.feature_names and not self.target_names:
-            raise ColumnError("no columns to deliver; name some with columns=, or leave it out for all of them")
+        self.feature_names, self.target_names = features_and_targets(schema, columns, targets)
         self._padded = padded
         selector = Selector(schema, masking(nulls, self.feature_names))
         selector.native([*self.feature_names, *self.target_names], narrow=narrow)
@@ -136,10 +132,7 @@ def chosen_inputs(schema: Schema, columns: Any, cats: Sequence[str] | None, cont
         if cats is not None or conts is not None:
             raise ColumnError("feature_columns and cat_names or cont_names are given; wanted one of the two")
         return fc.inputs(fc.parse(columns))
-    found = [
-        _names(schema.select_by_tag(tag).column_names if names is None else names)
-        for names, tag in ((cats, Tags.CATEGORICAL), (conts, Tags.CONTINUOUS))
-    ]
+    found = named_or_tagged(cats, schema, Tags.CATEGORICAL), named_or_tagged(conts, schema, Tags.CONTINUOUS)
     if not any(found):
         raise ColumnError(
             "Neither Categorical or Continuous columns were found by the dataloader. "
@@ -148,11 +141,6 @@ def chosen_inputs(schema: Schema, columns: Any, cats: Sequence[str] | None, cont
     if both := set(found[0]) & set(found[1]):
         raise ColumnError(f"{min(both)!r} is in cat_names and in cont_names; wanted one of the two")
     return fc.Inputs(tuple(found[0]), tuple(found[1]), {})
-
-
-def names_of(names: str | Sequence[str] | None, schema: Schema) -> list[str]:
-    """The labels: those named, or those tagged."""
-    return _names(schema.select_by_tag(Tags.TARGET).column_names if names is None else names)
 
 
 def _checked_shapes(schema: Schema, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
@@ -174,9 +162,3 @@ def _null_masks(layout: Layout, schema: Schema) -> list[str]:
 
 def _mask(batch: Batch) -> np.ndarray[Any, np.dtype[np.bool_]]:
     return np.arange(batch.rows) < batch.rows - batch.padding
-
-
-def _names(names: str | Sequence[str]) -> list[str]:
-    if not isinstance(names, str | Sequence):
-        raise ColumnError(f"found {names!r} where names of columns were wanted; give a list of names")
-    return [names] if isinstance(names, str) else list(dict.fromkeys(names))

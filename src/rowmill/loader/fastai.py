@@ -27,9 +27,9 @@ from rowmill.feed.block import Batch
 from rowmill.feed.layout import Nulls, Selector
 from rowmill.feed.sample import Weights
 from rowmill.feed.stream import Shuffle, Stream
-from rowmill.loader.streamed import Prepares, prepared
+from rowmill.loader.settings import Prepares, named_or_tagged, opened
 from rowmill.loader.torch_stream import TorchStream, ranks
-from rowmill.schema import Schema, Tags
+from rowmill.schema import Tags
 from rowmill.store.cache import open_cache
 
 __all__ = ["Loader", "Loaders", "dataloaders"]
@@ -80,11 +80,11 @@ class Loader(TorchStream):
         global_rank: int | None = None,
     ) -> None:
         self._given = _table(dataset)
-        table = prepared(self._given, workflow)
+        table = opened(self._given, workflow)
         schema = table.schema
-        self.cat_names = _group(schema, cats, Tags.CATEGORICAL)
-        self.cont_names = _group(schema, conts, Tags.CONTINUOUS)
-        self.label_names = _group(schema, labels, Tags.TARGET)
+        self.cat_names = sorted(named_or_tagged(cats, schema, Tags.CATEGORICAL))
+        self.cont_names = sorted(named_or_tagged(conts, schema, Tags.CONTINUOUS))
+        self.label_names = sorted(named_or_tagged(labels, schema, Tags.TARGET))
         if not self.cat_names and not self.cont_names:
             raise ColumnError(
                 "found neither ids nor numbers; name them with cats= and conts=, or tag them in the schema"
@@ -271,9 +271,3 @@ def _table(given: Any) -> Dataset:
     if isinstance(given, Sequence) and given and all(hasattr(row, "items") for row in given):  # dicts, pandas' Series
         return Dataset(pl.DataFrame([dict(row.items()) for row in given]))
     return Dataset(given)
-
-
-def _group(schema: Schema, names: str | Sequence[str] | None, tag: Tags) -> list[str]:
-    """The columns of a group in lexicographic order: those named, or those tagged."""
-    chosen = schema.select_by_tag(tag).column_names if names is None else names
-    return sorted({chosen} if isinstance(chosen, str) else set(chosen))

@@ -23,7 +23,8 @@ from rowmill.feed.sample import Weights
 from rowmill.feed.stream import Shuffle, Stream, Table
 from rowmill.loader.batches import DictBatches
 from rowmill.loader.lists import Lists, checked_limits
-from rowmill.loader.streamed import MASK, Prepares, Streamed, checked_transforms, prepared, transformed
+from rowmill.loader.settings import MASK, Prepares, checked_transforms, opened, transformed
+from rowmill.loader.streamed import Streamed
 from rowmill.loader.tensors_jax import JaxTensors, is_narrow
 from rowmill.store.cache import open_cache
 
@@ -76,7 +77,7 @@ class Loader(Streamed):
         cache_size: int | float | str | None = None,
         workflow: Prepares | None = None,
     ) -> None:
-        dataset = prepared(dataset, workflow)
+        dataset = opened(dataset, workflow)
         if not sparse_as_dense:
             raise ArgumentError("sparse_as_dense=False, but a batch for JAX is dense; leave it out")
         last = "drop" if drop_last else last
@@ -112,8 +113,7 @@ class Loader(Streamed):
         self.input_schema = self._form.input_schema
         self.feature_names, self.target_names = self._form.feature_names, self._form.target_names
 
-    def __iter__(self) -> Iterator[Any]:
-        """A new epoch (or the rest of one, after `load_state_dict`), independent of any other iterator."""
+    def _epoch_batches(self) -> Iterator[Any]:
         return self._stream.counted(_ahead(self._batches(self._stream.batches())))
 
     def _tensors(self, batch: Batch) -> Any:

@@ -9,19 +9,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, cast
 
-from rowmill.dataset import Dataset
-from rowmill.errors import ArgumentError, ColumnError
+from rowmill.errors import ArgumentError
 from rowmill.feed.block import Batch, Matrix
 from rowmill.feed.layout import Nulls
 from rowmill.feed.plan import Last
 from rowmill.feed.sample import Weights
-from rowmill.feed.stream import Shuffle, Stream, Table
-from rowmill.loader.batches import DictBatches, SequenceBatches, chosen_inputs, names_of
+from rowmill.feed.stream import Shuffle, Stream
+from rowmill.loader.batches import DictBatches, SequenceBatches, chosen_inputs
 from rowmill.loader.keras_stream import KerasStream
 from rowmill.loader.lists import Form, Lists, checked_form, checked_limits
-from rowmill.loader.streamed import Prepares, checked_transforms, prepared, transformed
+from rowmill.loader.settings import Prepares, checked_transforms, named_or_tagged, opened, transformed
 from rowmill.loader.tensors import Tensors
-from rowmill.schema import Schema
+from rowmill.schema import Schema, Tags
 from rowmill.store.cache import open_cache
 
 
@@ -114,12 +113,12 @@ class SequenceLoader(MadeStream):
         super().__init__()
         if buffer_size is not None and memory is not None:
             raise ArgumentError(f"buffer_size={buffer_size!r} and memory={memory!r}: both set the memory; give one")
-        table = prepared(opened(paths_or_dataset, engine, reader_kwargs, schema), workflow)
+        table = opened(paths_or_dataset, workflow, engine=engine, reader_kwargs=reader_kwargs, schema=schema)
         last = "drop" if drop_last else last
         self._form = SequenceBatches(
             table.schema,
             chosen_inputs(table.schema, feature_columns, cat_names, cont_names),
-            names_of(label_names, table.schema),
+            named_or_tagged(label_names, table.schema, Tags.TARGET),
             nulls=nulls,
             index_dtype="int32" if self._narrow() else index_dtype,
             padded=last == "pad",
@@ -190,7 +189,7 @@ class DictLoader(MadeStream):
         max_queue_size: int = 10,
     ) -> None:
         super().__init__()
-        table = prepared(opened(dataset, None, None, None), workflow)
+        table = opened(dataset, workflow)
         last = "drop" if drop_last else last
         self._form = DictBatches(
             table.schema, columns, targets, nulls=nulls, narrow=self._narrow(), padded=last == "pad"
@@ -222,21 +221,6 @@ class DictLoader(MadeStream):
         self._attach(make, limits, sparse_as_dense, lists)
         self.input_schema = self._form.input_schema
         self.feature_names, self.target_names = self._form.feature_names, self._form.target_names
-
-
-def opened(
-    paths_or_dataset: Any, engine: str | None, reader_kwargs: Mapping[str, Any] | None, schema: Schema | None
-) -> Table:
-    """A dataset as it is (`engine` and `reader_kwargs` are for files then), or one of files, folders or patterns."""
-    if hasattr(paths_or_dataset, "source") and hasattr(paths_or_dataset, "part_bytes"):
-        table = paths_or_dataset
-    else:
-        table = Dataset(paths_or_dataset, engine, **dict(reader_kwargs or {}))
-    if schema is None:
-        return cast("Table", table)
-    if not hasattr(table, "with_schema"):
-        raise ColumnError(f"schema= given with a {type(table).__name__}; wanted a Dataset or paths")
-    return cast("Table", table.with_schema(schema))
 
 
 def _on_features(transform: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""What the loaders of all frameworks share: an iterable over a `Stream`, its position, its reports, its settings.
+"""What the loaders of all frameworks share: an iterable over a `Stream`, its position, its reports.
 
 Comes in: a `Stream` of NumPy batches. Goes out: epochs of whatever the loader's `_tensors` makes of a batch. Knows no
 framework; each loader adds its own.
@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from rowmill.dataset import Dataset
-from rowmill.errors import ArgumentError
 from rowmill.feed.block import Batch
 from rowmill.feed.explain import PlanReport, explain
-from rowmill.feed.layout import Nulls
 from rowmill.feed.stats import RunReport
 from rowmill.feed.stored import as_rows
 from rowmill.feed.stream import Stream, Table
@@ -22,48 +19,7 @@ from rowmill.feed.stream import Stream, Table
 if TYPE_CHECKING:
     from rowmill.report import Report
 
-MASK = "__mask"  # with last="pad": which rows of a batch are real
-
 _Self = TypeVar("_Self", bound="Streamed")
-
-
-class Prepares(Protocol):
-    """What a loader needs of a workflow."""
-
-    def transform(self, data: Any) -> Any: ...
-
-
-def prepared(dataset: Any, workflow: Prepares | None) -> Any:
-    """The dataset as the workflow makes it; it does so in the reading threads, fragment by fragment.
-
-    Paths, frames and whatever else `Dataset` takes are opened as one.
-    """
-    table = dataset if hasattr(dataset, "source") and hasattr(dataset, "part_bytes") else Dataset(dataset)
-    if workflow is None:
-        return table
-    if not hasattr(workflow, "transform"):
-        raise ArgumentError(f"workflow={workflow!r}; wanted a Workflow; load a saved one with Workflow.load(path)")
-    return workflow.transform(table)
-
-
-def checked_transforms(transforms: Any) -> list[Callable[..., Any]]:
-    """Functions of features, as a list."""
-    if callable(transforms):
-        raise ArgumentError("transforms is a function; wanted a list of them: transforms=[f]")
-    return list(transforms or ())
-
-
-def transformed(transform: Callable[..., Any], features: Any) -> Any:
-    """What a function makes of the features."""
-    made = transform(features)
-    if made is None:
-        raise ArgumentError("a transform gave None; wanted the features; end it with `return features`")
-    return made
-
-
-def masking(nulls: Nulls, features: list[str]) -> Nulls:
-    """`nulls="mask"` for all is for all features: what is missing of a target is nothing to learn from."""
-    return dict.fromkeys(features, "mask") if isinstance(nulls, str) and nulls == "mask" else nulls
 
 
 class Streamed:
@@ -84,6 +40,9 @@ class Streamed:
 
     def __iter__(self) -> Iterator[Any]:
         """A new epoch (or the rest of one, after `load_state_dict`), independent of any other iterator."""
+        return self._epoch_batches()
+
+    def _epoch_batches(self) -> Iterator[Any]:
         return self._stream.counted(self._batches(self._stream.batches()))
 
     def __repr__(self) -> str:
@@ -119,7 +78,7 @@ class Streamed:
     def peek(self) -> Any:
         """The first batch of the next epoch, which still begins with it."""
         with self._stream.unmoved():
-            batches = iter(self)
+            batches = self._epoch_batches()
             try:
                 return next(batches)
             finally:
@@ -153,7 +112,7 @@ class Streamed:
 
         With `column` (a label, a time) it is read once, to see how far batch means stray from a perfect shuffle's.
         """
-        return explain(self._stream, column, self._stream.epoch)
+        return explain(self._stream, column, self.epoch)
 
     def stats(self) -> RunReport:
         """What the latest iteration cost so far: time waited, time by stage, rows/s, and what limits it."""

@@ -21,7 +21,16 @@ from rowmill.feed.layout import Nulls, Selector
 from rowmill.feed.plan import Last
 from rowmill.feed.sample import Weights
 from rowmill.feed.stream import Shuffle, Stream, Table
-from rowmill.loader.streamed import MASK, Prepares, checked_transforms, masking, prepared, transformed
+from rowmill.loader.settings import (
+    MASK,
+    Prepares,
+    checked_transforms,
+    features_and_targets,
+    masking,
+    named_or_tagged,
+    opened,
+    transformed,
+)
 from rowmill.loader.torch_lists import Lists
 from rowmill.loader.torch_stream import TorchStream, ranks
 from rowmill.schema import Schema, Tags
@@ -76,12 +85,12 @@ class TorchAsyncItr(TorchStream):
         cache_size: int | float | str | None = None,
         workflow: Prepares | None = None,
     ) -> None:
-        dataset = prepared(dataset, workflow)
+        dataset = opened(dataset, workflow)
         schema = dataset.schema
         size, rank = ranks(global_size, global_rank)
-        self.cat_names = _group(schema, cats, Tags.CATEGORICAL)
-        self.cont_names = _group(schema, conts, Tags.CONTINUOUS)
-        self.label_names = _group(schema, labels, Tags.TARGET)
+        self.cat_names = sorted(named_or_tagged(cats, schema, Tags.CATEGORICAL))
+        self.cont_names = sorted(named_or_tagged(conts, schema, Tags.CONTINUOUS))
+        self.label_names = sorted(named_or_tagged(labels, schema, Tags.TARGET))
         if not self.cat_names and not self.cont_names:
             raise ColumnError(
                 "Neither Categorical or Continuous columns were found by the dataloader. "
@@ -185,17 +194,13 @@ class Loader(TorchStream):
         batch_format: Literal["tuple", "tensordict"] = "tuple",
         workflow: Prepares | None = None,
     ) -> None:
-        dataset = prepared(dataset, workflow)
+        dataset = opened(dataset, workflow)
         if batch_format not in ("tuple", "tensordict"):
             raise ArgumentError(f"batch_format={batch_format!r}; wanted 'tuple' or 'tensordict'")
         self.batch_format = batch_format
         schema = dataset.schema
         size, rank = ranks(global_size, global_rank)
-        self.target_names = _names(schema.select_by_tag(Tags.TARGET).column_names if targets is None else targets)
-        wanted = _names(schema.column_names if columns is None else columns)
-        self.feature_names = [name for name in wanted if name not in self.target_names]
-        if not self.feature_names and not self.target_names:
-            raise ColumnError("no columns to deliver; name some with columns=, or leave it out for all of them")
+        self.feature_names, self.target_names = features_and_targets(schema, columns, targets)
         self._transforms = checked_transforms(transforms)
         self._lists = Lists(schema, sparse_names, sparse_max, sparse_as_dense)
         selector = Selector(schema, masking(nulls, self.feature_names))
@@ -277,14 +282,3 @@ class DLDataLoader(DataLoader[Any]):
 
     def __len__(self) -> int:
         return len(cast("Any", self.dataset))
-
-
-def _group(schema: Schema, names: Sequence[str] | None, tag: Tags) -> list[str]:
-    """The columns of a group in lexicographic order: those named, or those tagged."""
-    return sorted(set(schema.select_by_tag(tag).column_names if names is None else _names(names)))
-
-
-def _names(names: str | Sequence[str]) -> list[str]:
-    if not isinstance(names, str | Sequence):
-        raise ColumnError(f"found {names!r} where names of columns were wanted; give a list of names")
-    return [names] if isinstance(names, str) else list(dict.fromkeys(names))

@@ -9,7 +9,7 @@ import operator
 import os
 from collections.abc import Iterator, Mapping
 from multiprocessing.context import get_spawning_popen
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
@@ -18,8 +18,7 @@ from rowmill.errors import ArgumentError, ForkedError
 from rowmill.feed.stream import Stream, Table
 from rowmill.loader.streamed import Streamed
 from rowmill.loader.torch_cuda import TorchCuda, transferred
-
-MOST_WORKERS = 1024
+from rowmill.loader.torch_workers import WorkerPositions
 
 
 class TorchStream(Streamed, IterableDataset[Any]):
@@ -30,72 +29,67 @@ class TorchStream(Streamed, IterableDataset[Any]):
         self._open(dataset, stream)
         self.device = _device(device)
         self._pid: int | None = os.getpid()
-        self._turns: torch.Tensor | None = None  # epochs that each worker process has begun; shared with all of them
+        self._workers: WorkerPositions | None = None  # if there are worker processes
 
     def __iter__(self) -> Iterator[Any]:
         """A new epoch (or the rest of one, after `load_state_dict`), independent of any other iterator."""
-        share, shares = self._worker()
-        self._join(share, in_worker=shares > 0)
-        batches = self._batches(self._stream.batches(share, max(1, shares)))
+        batches = self._epoch_batches()
+        self._tell()
+        return batches
+
+    def _epoch_batches(self) -> Iterator[Any]:
+        self._catch_up()
+        batches = self._batches(self._stream.batches(*self._share()))
         if self.device.type == "cuda":
             batches = transferred(batches, TorchCuda(self.device))
         return self._stream.counted(batches)
 
     def __getitem__(self, index: int) -> Any:
         """Batch `index` of the next epoch; its chunk alone is read."""
+        self._catch_up()
         return self._mapped(self._tensors(self._stream.batch(operator.index(index))))
 
     def __getstate__(self) -> dict[str, Any]:
         """What a spawned worker process gets."""
         if get_spawning_popen() is None:  # a copy, or a file
-            return {**self.__dict__, "_current": None, "_pid": None, "_turns": None}
-        if self._turns is None:
-            self._turns = cast("Any", torch.zeros(MOST_WORKERS, dtype=torch.int64)).share_memory_()
+            return {**self.__dict__, "_current": None, "_pid": None, "_workers": None}
+        if self._workers is None:
+            self._workers = WorkerPositions(self._stream.next_position)
         return {**self.__dict__, "_current": None, "_pid": None}
 
     @property
     def epoch(self) -> int:
         """The epoch that the next iteration will be, here or in a `DataLoader`'s worker processes."""
-        return self._stream.epoch + self._begun_by_workers()
+        self._catch_up()
+        return self._stream.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        self._forget_workers()
         super().set_epoch(epoch)
+        self._tell()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        self._forget_workers()
         super().load_state_dict(state_dict)
+        self._tell()
 
-    def _join(self, worker: int, *, in_worker: bool) -> None:
-        """Count this iteration: a `DataLoader` makes new worker processes for every epoch, which know of no other."""
-        if self._turns is None:
-            return
-        if not in_worker:
-            if begun := self._begun_by_workers():
-                self._stream.epoch += begun
-            self._forget_workers()
-            return
-        if self._pid is None:  # this process has just been made
-            self._pid = os.getpid()
-            if begun := int(self._turns[worker]):
-                self._stream.epoch += begun
-        self._turns[worker] += 1
+    def _tell(self) -> None:
+        """Let the processes after this one begin where this one would: the parent tells all, a worker its successor."""
+        if self._workers is not None:
+            worker = get_worker_info()
+            self._workers.put(self._stream.next_position, None if worker is None else worker.id)
 
-    def _begun_by_workers(self) -> int:
-        here = self._turns is not None and get_worker_info() is None
-        return int(self._turns.max()) if here and self._turns is not None else 0
+    def _catch_up(self) -> None:
+        """Begin where the worker processes before this one have come to."""
+        if self._workers is not None:
+            worker = get_worker_info()
+            position = self._workers.latest() if worker is None else self._workers.of(worker.id)
+            if position != self._stream.next_position:
+                self._stream.next_position = position
 
-    def _forget_workers(self) -> None:
-        if self._turns is not None and get_worker_info() is None:
-            self._turns.zero_()
-        elif self._pid is None:
-            self._pid = os.getpid()  # a worker that is told where to begin
-
-    def _worker(self) -> tuple[int, int]:
-        """Which worker of a stock `DataLoader` this process is, and of how many; of 0 if it is none."""
+    def _share(self) -> tuple[int, int]:
+        """Which share of the chunks this process takes: all, or its own among the workers of a stock `DataLoader`."""
         worker = get_worker_info()
         if worker is None:
-            return 0, 0
+            return 0, 1
         if self._pid is not None and os.getpid() != self._pid:
             raise ForkedError(
                 f"a DataLoader with num_workers={worker.num_workers} forked this loader, and its decoder's threads do "

@@ -4,7 +4,8 @@
 Called by `loader.report()` and the commands `inspect` and `report`.
 """
 
-from rowmill.report.facts import Advice, ColumnFacts, TableFacts, counted
+from rowmill.feed.show import counted
+from rowmill.report.facts import Advice, ColumnFacts, TableFacts
 from rowmill.report.loading import load_for, open_loader
 from rowmill.report.report import Report, of_dataset, of_loader
 from rowmill.report.table import measure_table

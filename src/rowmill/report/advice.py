@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from rowmill.report.facts import Advice, ColumnFacts, TableFacts, counted
+from rowmill.feed.show import counted
+from rowmill.report.facts import Advice, ColumnFacts, TableFacts
 from rowmill.schema import Tags
 
 LARGE_BYTES = 83_000_000  # decoded; with memory="1GB" a larger row group is read in slices, for 40% more work

@@ -6,11 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 file`, `2,000 files`."""
-    return f"{number:,} {noun if number == 1 else noun + 's'}"
-
-
 @dataclass(frozen=True)
 class ColumnFacts:
     """One column, as its sampled rows show it. Of a list column, the items; `length` is the mean of a list.

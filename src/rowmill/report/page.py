@@ -10,9 +10,9 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from rowmill.feed.show import Shown, bytes_text
+from rowmill.feed.show import Shown, bytes_text, counted
 from rowmill.report import pictures, svg
-from rowmill.report.facts import Advice, ColumnFacts, TableFacts, counted
+from rowmill.report.facts import Advice, ColumnFacts, TableFacts
 
 if TYPE_CHECKING:
     from rowmill.report.report import Report

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rowmill.feed.show import bytes_text
+from rowmill.feed.show import bytes_text, counted
 from rowmill.feed.stats import Moment, RunReport
-from rowmill.report.facts import ColumnFacts, TableFacts, counted
+from rowmill.report.facts import ColumnFacts, TableFacts
 
 if TYPE_CHECKING:
     from rowmill.feed.explain import PlanReport  # loads numba

@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rowmill.dataset import Dataset
-from rowmill.feed.stats import RunReport
+from rowmill.feed.show import counted
+from rowmill.feed.stats import SHORT, RunReport
 from rowmill.report import page, pictures, png
-from rowmill.report.facts import TableFacts, counted
+from rowmill.report.facts import TableFacts
 from rowmill.report.table import SAMPLE_ROWS, measure_table
 
 if TYPE_CHECKING:
     from rowmill.feed.explain import PlanReport  # loads numba
     from rowmill.loader.streamed import Streamed
-
-SHORT = 1.0  # seconds; of a shorter run, starting is too large a part
 
 
 @dataclass(frozen=True)

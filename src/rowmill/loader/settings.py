@@ -1,0 +1,90 @@
+"""What users type, brought to one form: the table, the names of columns, transforms, nulls. Called by all loaders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from rowmill.dataset import Dataset
+from rowmill.errors import ArgumentError, ColumnError
+from rowmill.feed.layout import Nulls
+from rowmill.schema import Schema, Tags
+
+MASK = "__mask"  # with last="pad": which rows of a batch are real
+
+
+class Prepares(Protocol):
+    """What a loader needs of a workflow."""
+
+    def transform(self, data: Any) -> Any: ...
+
+
+def opened(
+    source: Any,
+    workflow: Prepares | None,
+    *,
+    engine: str | None = None,
+    reader_kwargs: Mapping[str, Any] | None = None,
+    schema: Schema | None = None,
+) -> Any:
+    """The table to load: a dataset as it is, or one of whatever `Dataset` takes, as the workflow makes it.
+
+    The workflow is applied in the reading threads, fragment by fragment.
+    """
+    if hasattr(source, "source") and hasattr(source, "part_bytes"):
+        table = source  # `engine` and `reader_kwargs` are for files
+    else:
+        table = Dataset(source, engine, **dict(reader_kwargs or {}))
+    if schema is not None:
+        if not hasattr(table, "with_schema"):
+            raise ColumnError(f"schema= given with a {type(table).__name__}; wanted a Dataset or paths")
+        table = table.with_schema(schema)
+    if workflow is None:
+        return table
+    if not hasattr(workflow, "transform"):
+        raise ArgumentError(f"workflow={workflow!r}; wanted a Workflow; load a saved one with Workflow.load(path)")
+    return workflow.transform(table)
+
+
+def names_of(names: str | Sequence[str]) -> list[str]:
+    """Names of columns as a list, each once."""
+    if not isinstance(names, str | Sequence):
+        raise ColumnError(f"found {names!r} where names of columns were wanted; give a list of names")
+    return [names] if isinstance(names, str) else list(dict.fromkeys(names))
+
+
+def named_or_tagged(names: str | Sequence[str] | None, schema: Schema, tag: Tags) -> list[str]:
+    """The columns of a group: those named, or those tagged."""
+    return names_of(schema.select_by_tag(tag).column_names if names is None else names)
+
+
+def features_and_targets(
+    schema: Schema, columns: Sequence[str] | None, targets: str | Sequence[str] | None
+) -> tuple[list[str], list[str]]:
+    """What a loader of dicts delivers: the columns named, or all; and of these apart, the targets."""
+    target_names = named_or_tagged(targets, schema, Tags.TARGET)
+    wanted = names_of(schema.column_names if columns is None else columns)
+    feature_names = [name for name in wanted if name not in target_names]
+    if not feature_names and not target_names:
+        raise ColumnError("no columns to deliver; name some with columns=, or leave it out for all of them")
+    return feature_names, target_names
+
+
+def checked_transforms(transforms: Any) -> list[Callable[..., Any]]:
+    """Functions of features, as a list."""
+    if callable(transforms):
+        raise ArgumentError("transforms is a function; wanted a list of them: transforms=[f]")
+    return list(transforms or ())
+
+
+def transformed(transform: Callable[..., Any], features: Any) -> Any:
+    """What a function makes of the features."""
+    made = transform(features)
+    if made is None:
+        raise ArgumentError("a transform gave None; wanted the features; end it with `return features`")
+    return made
+
+
+def masking(nulls: Nulls, features: list[str]) -> Nulls:
+    """`nulls="mask"` for all is for all features: what is missing of a target is nothing to learn from."""
+    return dict.fromkeys(features, "mask") if isinstance(nulls, str) and nulls == "mask" else nulls
