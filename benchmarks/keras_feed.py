@@ -1,8 +1,10 @@
 """How fast are Keras and TensorFlow fed? Question `keras_feed`: bare iteration, and `fit` of one small dense layer.
 
 Peers as their documentation shows them: `tf.data` over arrays in RAM, `tf.data` over TFRecord of the same table, a
-`PyDataset` that indexes arrays in RAM, a generator of rows. All that are compared read tables of the same size, because
-starting an epoch costs the same whatever its length; all hand the model the same dict of 39 columns.
+`PyDataset` that indexes arrays in RAM, one that gathers rows item by item, a generator of rows in their order. All that
+are compared read tables of the same size, because starting an epoch costs the same whatever its length (item by item it
+takes so long that a part is enough); all hand the model the same dict of 39 columns. `fit ready` is a `PyDataset` whose
+batches lie ready in RAM: what Keras leaves to be gained.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from tables import Table
 
 FIT_BATCH = 8_192
 EPOCHS = 3  # of a `fit`: a call takes 0.1 s to begin. Those that take seconds an epoch get one.
+SEQUENCE_ROWS = 10 * FIT_BATCH
 
 
 def ask(journal: Journal, *, quick: bool) -> None:
@@ -48,7 +51,9 @@ def ask(journal: Journal, *, quick: bool) -> None:
         "fit rowmill": _fitted(small, _loader(small, FIT_BATCH), EPOCHS),
         "fit to_tf_dataset": _fitted(small, _loader(small, FIT_BATCH).to_tf_dataset(), EPOCHS),
         "fit model only": _fitted(small, _one_batch(arrays, small), EPOCHS),
+        "fit ready": _fitted(small, _ready(arrays, small.label), EPOCHS),
         "fit pydataset": _fitted(small, _indexed(arrays, small.label), EPOCHS),
+        "fit sequence": _fitted(small, _item_by_item(arrays, small.label), rows=SEQUENCE_ROWS),
         "fit slices": _fitted(small, _slices(arrays, small.label, FIT_BATCH)),
         "fit tfrecord": _fitted(small, _tfrecord(record, small, FIT_BATCH)),
         "fit generator": _fitted(small, _row_generator(arrays, small.label)),
@@ -71,7 +76,7 @@ def _drained(batches: Any) -> Run:
     return lambda: sum(int(labels.shape[0]) for _, labels in batches)
 
 
-def _fitted(table: Table, data: Any, epochs: int = 1) -> Run:
+def _fitted(table: Table, data: Any, epochs: int = 1, rows: int | None = None) -> Run:
     """Epochs of a model of one dense layer over all 39 columns."""
     import keras
 
@@ -83,7 +88,7 @@ def _fitted(table: Table, data: Any, epochs: int = 1) -> Run:
 
     def run() -> int:
         model.fit(data() if callable(data) else data, verbose=0, epochs=epochs)
-        return table.rows * epochs
+        return (rows or table.rows) * epochs
 
     return run
 
@@ -148,6 +153,48 @@ def _indexed(arrays: dict[str, Any], label: str) -> Any:
             return {name: array[rows] for name, array in arrays.items() if name != label}, arrays[label][rows]
 
     return Indexed()
+
+
+def _ready(arrays: dict[str, Any], label: str) -> Any:
+    import keras
+
+    batches = []
+    for start in range(0, len(arrays[label]), FIT_BATCH):
+        features = {name: array[start : start + FIT_BATCH].copy() for name, array in arrays.items()}
+        batches.append((features, features.pop(label)))
+
+    class Ready(keras.utils.PyDataset):
+        """All batches, made before."""
+
+        def __len__(self) -> int:
+            return len(batches)
+
+        def __getitem__(self, index: int) -> Any:
+            return batches[index]
+
+    return Ready()
+
+
+def _item_by_item(arrays: dict[str, Any], label: str) -> Any:
+    import keras
+
+    class Items(keras.utils.PyDataset):
+        """Rows in random order, each fetched by itself, then put together."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.order = np.random.default_rng(0).permutation(len(arrays[label]))[:SEQUENCE_ROWS]
+
+        def __len__(self) -> int:
+            return -(-len(self.order) // FIT_BATCH)
+
+        def __getitem__(self, index: int) -> Any:
+            chosen = self.order[index * FIT_BATCH : (index + 1) * FIT_BATCH]
+            rows = [{name: array[row] for name, array in arrays.items()} for row in chosen]
+            features = {name: np.stack([row[name] for row in rows]) for name in arrays}
+            return features, features.pop(label)
+
+    return Items()
 
 
 def _one_batch(arrays: dict[str, Any], table: Table) -> Any:

@@ -21,7 +21,8 @@ SCALES = {
 BESIDE = {
     "store": ("later", "full", "take", "plain", "first"),
     "keras_feed": (
-        "tensorflow", "tfrecord", "fit rowmill", "fit model only", "fit pydataset", "fit generator", "fit tfrecord",
+        "tensorflow", "tfrecord", "fit rowmill", "fit model only", "fit ready", "fit pydataset", "fit generator",
+        "fit tfrecord", "fit sequence",
     ),
     "prepare": ("fit", "fit by hand", "transform", "transform by hand"),
 }  # fmt: skip

@@ -112,7 +112,8 @@ def _keras(folder: Path) -> Iterator[Target]:
     yield Target("fit: epoch time of TFRecord's", ratio("fit tfrecord", "fit rowmill"), 0.35, at_most=True)
     yield Target("fit: epoch time of arrays in RAM (PyDataset)", ratio("fit pydataset", "fit rowmill"), 1, at_most=True)
     yield Target("fit: epoch time of arrays in RAM (tf.data)", ratio("fit slices", "fit rowmill"), 1, at_most=True)
-    yield Target("fit: rows/s of a generator of rows", ratio("fit rowmill", "fit generator"), 9)
+    yield Target("fit: rows/s of a Sequence of rows", ratio("fit rowmill", "fit sequence"), 9)
+    yield Target("fit: rows/s of a generator of rows, unshuffled", ratio("fit rowmill", "fit generator"), 9)
 
 
 def _flat(question: str, what: str, folder: Path) -> Iterator[Target]:
