@@ -171,6 +171,8 @@ def test_a_learner_is_exported_without_its_rows_and_predicts_elsewhere(paths):
     assert torch.allclose(probabilities, expected[0], atol=1e-6) and int(decoded) == int(expected[0].argmax())
     with pytest.raises(ArgumentError, match="without batches"):
         loaded.dls.one_batch()
+    with loaded.no_bar(), pytest.raises(ArgumentError, match=r"no rows.*dl=learn.dls.test_dl"):
+        loaded.get_preds()
 
 
 def test_a_workflow_prepares_raw_tables_also_those_without_labels_and_after_export(paths):

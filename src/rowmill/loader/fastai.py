@@ -6,7 +6,7 @@ a `Learner` calls: `one_batch`, `new`, `to`, `show_batch`, `test_dl`, `export`. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from os import PathLike
 from pathlib import Path
@@ -123,6 +123,7 @@ class Loader(TorchStream):
             cache=open_cache(cache, cache_size),
         )
         super().__init__(table, stream, device)
+        self.is_stripped = False  # of its rows, to be exported
         self._settings: dict[str, Any] = {
             "batch_size": batch_size, "cats": self.cat_names, "conts": self.cont_names, "labels": self.label_names,
             "label_dtype": self.label_dtype, "shuffle": shuffle, "drop_last": drop_last, "seed": seed,
@@ -130,6 +131,14 @@ class Loader(TorchStream):
             "nulls": nulls, "weights": weights, "balance": balance, "cache": cache, "cache_size": cache_size,
             "workflow": workflow, "global_size": size, "global_rank": rank,
         }  # fmt: skip
+
+    def __iter__(self) -> Iterator[Any]:
+        """A new epoch (or the rest of one, after `load_state_dict`), independent of any other iterator."""
+        if self.is_stripped:
+            raise ArgumentError(
+                "an exported Learner keeps no rows; wanted a table; pass it as dl=learn.dls.test_dl(table)"
+            )
+        return super().__iter__()
 
     def _tensors(self, batch: Batch) -> tuple[torch.Tensor, ...]:
         found = dict(zip(self._names, map(torch.from_numpy, batch.matrices), strict=True))
@@ -189,7 +198,9 @@ class Loader(TorchStream):
                 settings["workflow"] = copy(settings["workflow"]).remove_inputs(lacking)
             if "cache" not in changes:  # it would keep a table that is looked at once
                 settings["cache"] = None
-        return Loader(table, device=device, **settings)
+        made = Loader(table, device=device, **settings)
+        made.is_stripped = self.is_stripped and dataset is None
+        return made
 
     def decode_batch(self, batch: Sequence[Any], max_n: int = 9) -> list[tuple[Any, ...]]:
         """The first rows of a batch, each a tuple of tensors. Ids stay ids: the workflow knows what they stand for."""
@@ -226,6 +237,8 @@ class Loaders(DataLoaders):
     def new_empty(self) -> Loaders:
         """The same loaders without their rows: what `Learner.export` keeps."""
         empty = [loader.new(Dataset(loader._given.empty(), schema=loader._given.schema)) for loader in self.loaders]
+        for loader in empty:
+            loader.is_stripped = True
         return type(self)(*empty, path=self.path, device=self.device)
 
     def test_dl(self, test_items: Any, **changes: Any) -> Loader:
