@@ -135,6 +135,24 @@ def test_signals(table, capsys):
         print(f"\n{TIMES} interrupts by a signal: all threads and files gone", end=" ")
 
 
+def test_no_code_runs_where_an_interrupt_would_be_lost(table):
+    """An exception in a callback of a weak reference is printed and forgotten, Ctrl-C as well."""
+    loader, found = itr(table), []
+
+    def called(frame, event, argument):
+        if event == "call" and "weakref" in frame.f_code.co_filename and frame.f_code.co_name == "_remove":
+            found.append(frame.f_back.f_code.co_name)
+
+    sys.setprofile(called)
+    try:
+        for _ in range(3):
+            for _ in loader:
+                pass
+    finally:
+        sys.setprofile(None)
+    assert not found
+
+
 def test_forks(table, capsys):
     """A child that uses the iterator it inherited is told so; a child that just ends does so; the parent goes on."""
     rng, forks = random.Random(4), 0
@@ -189,7 +207,7 @@ EXIT = textwrap.dedent("""
     permute.deal(permute.permutation(4, 0).size, 2, 0)  # compiled once, for all children
     x, one, like = np.zeros(4), np.zeros(1, np.uint64), np.empty(0, np.uint64)
     address = np.array([x.ctypes.data], np.uint64)
-    pack._scatter(address, one, 8, 0, pack.locate(np.zeros(1, np.uint32), 4), address, like, like)
+    pack._scatter(address, one, 8, 0, np.zeros(1, np.uint32), 4, address, like, like)
 
     running = {}
 

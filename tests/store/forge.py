@@ -22,13 +22,12 @@ CALLS = ("pwrite", "write", "fsync", "posix_fallocate", "ftruncate", "pread", "m
 
 
 def warm():
-    from rowmill.feed import pack, permute
+    from rowmill.feed import permute
     from rowmill.store import kernels
 
     room = np.zeros(4096, np.uint8)
     at = np.uint64(room.__array_interface__["data"][0])
-    located = pack.locate(permute.deal(2, 2, 3), 4)
-    kernels.copy_rows(at, 8, located, np.array([at + np.uint64(512)], np.uint64))
+    kernels.copy_rows(at, 8, permute.deal(2, 2, 3), 4, np.array([at + np.uint64(512)], np.uint64))
     kernels.digest(at, 100, np.uint64(0))
 
 

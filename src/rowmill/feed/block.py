@@ -52,6 +52,15 @@ class Layout:
     def row_bytes(self) -> int:
         return sum(matrix.row_bytes for matrix in self.matrices)
 
+    @cached_property
+    def fixed(self) -> list[str]:
+        """The columns of all matrices."""
+        return [column for matrix in self.matrices for column in matrix.columns]
+
+    @property
+    def has_lists(self) -> bool:
+        return bool(self.ragged) or any(matrix.widths for matrix in self.matrices)
+
     @property
     def loose(self) -> tuple[str, ...]:
         """The columns that stand in no matrix."""

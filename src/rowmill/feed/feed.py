@@ -22,7 +22,6 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from time import perf_counter
 
 from rowmill.errors import ForkedError
 from rowmill.feed.block import Batch, Pool
-from rowmill.feed.filling import Filling
+from rowmill.feed.filling import Filling, Places
 from rowmill.feed.pack import Dealer
 from rowmill.feed.plan import Chunk, Span
 from rowmill.feed.stats import Stats
@@ -78,6 +77,7 @@ class Feed:
         self._lock = threading.RLock()
         self._news: SimpleQueue[None] = SimpleQueue()  # a chunk is full, or failed
         self._room = threading.Condition(self._lock)  # a chunk has been handed out
+        self._places: dict[int, Places] = {}  # of chunks that have no room yet
         self._filling: dict[int, Filling] = {}
         self._opened = 0  # chunks that have been given room
         self._open_rows = 0
@@ -112,6 +112,7 @@ class Feed:
 
     def close(self) -> None:
         """Cancel what is under way and wait for the threads to end. Harmless when done twice, or in a forked child."""
+        _running.discard(self)
         if os.getpid() != self._pid:
             return
         with self._lock:
@@ -122,7 +123,10 @@ class Feed:
             for thread in self._threads:
                 if thread.ident is not None:
                     thread.join()
+            _ended.extend(self._threads)
+            self._threads.clear()
             self._filling.clear()
+            self._places.clear()
         if self._stats.ended is None:
             self._stats.end()
 
@@ -165,10 +169,12 @@ class Feed:
 
     def _work(self) -> None:
         """What a reading thread does."""
+        _ended.clear()
         task, at = None, (0, 0)  # what is being read, and the chunk and row it will be missed at
         try:
             while (task := self._next_task()) is not None:
                 at = (task.spans[0][0], task.spans[0][1].at)
+                self._place(task)
                 started = perf_counter()
                 columns = self._read(task.fragment, task.start, task.rows)
                 self._stats.read(perf_counter() - started, task.rows)
@@ -196,6 +202,16 @@ class Feed:
                 return None
             return task
 
+    def _place(self, task: Task) -> None:
+        """Work out the places of chunks that begin here: sooner than they are needed, so that no thread has to wait."""
+        for number, span in task.spans:
+            if span.at == 0:
+                with self._lock:
+                    places = self._places[number] = Places(self._chunks[number])
+                started = perf_counter()
+                places.get()
+                self._stats.pack(perf_counter() - started)
+
     def _open(self, number: int) -> Filling | None:
         """The chunk of this number, with blocks to write to, once there is room; None if the work is cancelled."""
         with self._lock:
@@ -208,7 +224,8 @@ class Feed:
                     continue
                 rows = chunk.batches * chunk.batch_rows
                 blocks = [self._pool.take() for _ in range(-(-rows // self._pool.rows))]
-                self._filling[self._opened] = Filling(chunk, blocks, self._pool.layout)
+                places = self._places.pop(self._opened, None)
+                self._filling[self._opened] = Filling(chunk, blocks, self._pool.layout, places)
                 self._open_rows += chunk.rows
                 self._opened += 1
             return None if self._closed else self._filling[number]
@@ -251,7 +268,11 @@ def _task(group: list[tuple[int, Span]]) -> Task:
     return Task(group[0][1].fragment, start, sum(span.rows for _, span in group), tuple(group))
 
 
-_running: weakref.WeakSet[Feed] = weakref.WeakSet()
+_running: set[Feed] = set()
+
+# Letting go of a `Thread` runs Python code of `threading`, in a place where Ctrl-C would be lost and a message printed.
+# So the training loop only puts it here, and the next reading thread lets go of it: those get no signals.
+_ended: list[threading.Thread] = []
 
 
 @atexit.register

@@ -16,15 +16,32 @@ from rowmill.feed.pack import Dealer
 from rowmill.feed.plan import Chunk, Span
 
 
+class Places:
+    """Where the rows of a chunk go: worked out once, by the thread that asks first, while others wait."""
+
+    def __init__(self, chunk: Chunk) -> None:
+        self._chunk = chunk
+        self._lock = threading.Lock()
+        self._found: NDArray[np.uint32] | None = None
+
+    def get(self) -> NDArray[np.uint32]:
+        with self._lock:
+            if self._found is None:
+                self._found = self._chunk.places()
+            return self._found
+
+
 class Filling:
     """A chunk on its way from empty to full."""
 
-    def __init__(self, chunk: Chunk, blocks: list[Block], layout: Layout | None = None) -> None:
+    def __init__(
+        self, chunk: Chunk, blocks: list[Block], layout: Layout | None = None, places: Places | None = None
+    ) -> None:
         self.chunk = chunk
         self._blocks = blocks
         self._layout = layout or Layout(())
         self._lock = threading.Lock()
-        self._places: NDArray[np.uint32] | None = None
+        self._places: Places | None = places or Places(chunk)
         self._missing = {span.at for span in chunk.spans}
         self._loose: dict[str, dict[int, ragged.Piece]] = {name: {} for name in self._layout.loose}
         self._ragged: dict[str, ragged.Ragged] = {}
@@ -34,10 +51,8 @@ class Filling:
 
     def fill(self, span: Span, columns: Dealer, start: int) -> bool:
         """Put the rows of a span, which begin at row `start` of these columns, in their places. True if now full."""
-        with self._lock:
-            if self._places is None:
-                self._places = self.chunk.places()
-            places = self._places[span.at : span.at + span.rows]
+        assert self._places is not None
+        places = self._places.get()[span.at : span.at + span.rows]
         columns.deal(start, places, self._blocks)
         if columns.loose is not None:
             rows = columns.loose.slice(start, span.rows)

@@ -43,12 +43,20 @@ class Selection:
 
     layout: Layout
     columns: tuple[str, ...]
-    expressions: tuple[pl.Expr, ...]
+    expressions: tuple[pl.Expr, ...]  # of columns that are not delivered as they are read
     must_be_full: tuple[str, ...]  # columns in which a null is an error
     masks: bool = True  # whether nulls could be marked in columns of their own
 
     def prepare(self, frame: pl.DataFrame, where: str) -> pl.DataFrame:
-        """The frame with the layout's dtypes and without nulls. `where` says in an error what was being read."""
+        """The frame with all columns of the layout and without nulls. `where` says in an error what was being read."""
+        if self.layout.has_lists or any(frame.null_count().row(0)):
+            self._check_full(frame, where)
+        try:
+            return frame.with_columns(self.expressions) if self.expressions else frame
+        except pl.exceptions.InvalidOperationError as error:
+            raise DtypeError(f"a value in {where} does not fit the dtype asked for: {error}") from error
+
+    def _check_full(self, frame: pl.DataFrame, where: str) -> None:
         for name in self.must_be_full:
             column = frame.get_column(name)
             nulls = column.null_count()
@@ -60,10 +68,6 @@ class Selection:
                     f"column {name!r} has {nulls} nulls in {where}, and a tensor has no null; fill them with "
                     f"nulls={{{name!r}: 0}} (any value){mask if self.masks else ''}"
                 )
-        try:
-            return frame.select(self.expressions)
-        except pl.exceptions.InvalidOperationError as error:
-            raise DtypeError(f"a value in {where} does not fit the dtype asked for: {error}") from error
 
 
 class Selector:
@@ -76,7 +80,7 @@ class Selector:
         self._matrices: list[Matrix] = []
         self._ragged: list[str] = []
         self._objects: list[str] = []
-        self._expressions: dict[str, pl.Expr] = {}
+        self._expressions: dict[str, pl.Expr | None] = {}  # None: as it is read
         self._full: list[str] = []
         self._read: dict[str, None] = {}
         if isinstance(nulls, str) and nulls not in ("error", "mask"):
@@ -150,7 +154,8 @@ class Selector:
 
     def selection(self) -> Selection:
         layout = Layout(tuple(self._matrices), tuple(self._ragged), tuple(self._objects))
-        return Selection(layout, tuple(self._read), tuple(self._expressions.values()), tuple(self._full), self.masks)
+        changed = tuple(expression for expression in self._expressions.values() if expression is not None)
+        return Selection(layout, tuple(self._read), changed, tuple(self._full), self.masks)
 
     def _check_numeric(self, spec: ColumnSchema, integers: bool) -> None:
         if spec.dtype in _OBJECTS:
@@ -168,13 +173,14 @@ class Selector:
             raise refused(spec)
 
     def _add(self, spec: ColumnSchema, target: np.dtype[Any], alias: str) -> None:
-        expression = pl.col(spec.name)
+        expression = read = pl.col(spec.name)
         if spec.dtype == "time" or spec.dtype.startswith(("date", "duration")):
             expression = expression.to_physical()
         expression = self._null_policy(spec, expression)
         if spec.dtype == "bool":  # packed bits become bytes; every other change of dtype happens while packing
             expression = expression.cast(pl.Array(pl.UInt8, spec.width) if spec.width else pl.UInt8)
-        self._expressions[alias] = expression.alias(alias)
+        as_read = expression is read and alias == spec.name
+        self._expressions[alias] = None if as_read else expression.alias(alias)
 
     def _add_list(self, spec: ColumnSchema, target: np.dtype[Any]) -> None:
         expression = pl.col(spec.name)
@@ -210,10 +216,10 @@ class Selector:
             if isinstance(self.nulls, Mapping) and not isinstance(policy, str):
                 raise ArgumentError(f"nulls={policy!r} for {spec.name!r}, which holds strings; wanted a string")
             fills = isinstance(policy, str) and policy not in ("error", "mask")
-            self._expressions[spec.name] = expression.fill_null(policy) if fills else expression
+            self._expressions[spec.name] = expression.fill_null(policy) if fills else None
             if policy == "mask":
                 self._add_mask(spec)
-            return self._expressions[spec.name]
+            return expression
         if isinstance(policy, str) and policy == "error":
             self._full.append(spec.name)
             return expression

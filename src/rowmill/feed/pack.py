@@ -50,7 +50,7 @@ class Columns:
         self.rows = frame.height
         self.layout = layout
         self.loose = frame.select(layout.loose) if layout.loose else None
-        fixed = frame.select([c for m in layout.matrices for c in m.columns])
+        fixed = frame if frame.columns == layout.fixed else frame.select(pl.col(layout.fixed))
         self._parts = [_Part(start, part, layout) for start, part in _contiguous(fixed)]
 
     def deal(self, start: int, places: NDArray[np.uint32], blocks: Sequence[Block]) -> None:
@@ -67,17 +67,18 @@ class _Part:
 
     def __init__(self, start: int, frame: pl.DataFrame, layout: Layout) -> None:
         self.start, self.rows = start, frame.height
+        columns = iter(frame.get_columns())
         self.groups = [
-            group for number, matrix in enumerate(layout.matrices) for group in self._groups(number, matrix, frame)
+            group for number, matrix in enumerate(layout.matrices) for group in self._groups(number, matrix, columns)
         ]
 
-    def _groups(self, number: int, matrix: Matrix, frame: pl.DataFrame) -> Iterator[_Group]:
-        """The columns of a matrix by the dtype they come in: usually all have the same."""
+    def _groups(self, number: int, matrix: Matrix, series: Iterator[pl.Series]) -> Iterator[_Group]:
+        """The next columns are those of a matrix: by the dtype they come in, usually the same for all."""
         columns: dict[np.dtype[Any], list[tuple[int, int, int]]] = {}
         arrays: dict[np.dtype[Any], dict[str, Array]] = {}
         slot = 0
         for index, name in enumerate(matrix.columns):
-            array = frame.get_column(name).to_numpy()
+            array = next(series).to_numpy()
             width = matrix.widths[index] if matrix.widths else 1
             address, size = array.__array_interface__["data"][0], array.dtype.itemsize
             columns.setdefault(array.dtype, []).extend((address + size * i, width, slot + i) for i in range(width))
@@ -96,10 +97,10 @@ class _Part:
             )
 
     def deal(self, first: int, places: NDArray[np.uint32], blocks: Sequence[Block]) -> None:
-        located = locate(places, blocks[0].unit)
+        unit = blocks[0].unit
         for group in self.groups:
             step = blocks[0].steps[group.matrix]
-            to = (first, located, targets_of(blocks, group.matrix), group.source, group.target)
+            to = (first, places, unit, targets_of(blocks, group.matrix), group.source, group.target)
             if step:
                 bits = _scatter_turned(group.columns, group.slots, step, *to)
             elif group.strides is None:
@@ -183,20 +184,21 @@ def _scatter(
     slots: Any,
     row_bytes: Any,
     first: Any,
-    located: Any,
+    places: Any,
+    unit: Any,
     targets: Any,
     source_like: Any,
     target_like: Any,
 ) -> int:
     """Write tile after tile, four columns at a time. Returns all bits that are set in values that may not fit."""
     source_size, target_size = np.uint64(source_like.itemsize), np.uint64(target_like.itemsize)
-    rows, start, bits = np.uint64(located.size), np.uint64(0), 0
+    rows, start, bits, share = np.uint64(places.size), np.uint64(0), 0, 1.0 / unit
     width, one, four = np.uint64(columns.size), np.uint64(1), np.uint64(4)
     addresses = np.empty(TILE_ROWS, np.uint64)
     while start < rows:
         count = min(np.uint64(TILE_ROWS), rows - start)
         for i in range(count):
-            addresses[i] = address_in(located[start + i], targets, row_bytes)
+            addresses[i] = address_of(places[start + i], unit, share, targets, row_bytes)
             fetch(addresses[i])
         offset = (np.uint64(first) + start) * source_size
         column = np.uint64(0)
@@ -226,18 +228,27 @@ def _scatter(
 
 @njit(nogil=True, cache=True)
 def _scatter_turned(
-    columns: Any, slots: Any, step: Any, first: Any, located: Any, targets: Any, source_like: Any, target_like: Any
+    columns: Any,
+    slots: Any,
+    step: Any,
+    first: Any,
+    places: Any,
+    unit: Any,
+    targets: Any,
+    source_like: Any,
+    target_like: Any,
 ) -> int:
     """The same to matrices on their sides, column after column: a column is written front to back in every bin, so the
     lines it writes stay in the cache. Faster than rows (0.065 against 0.075 CPU-seconds per million Criteo rows)."""
-    source_size, target_size, bits = np.uint64(source_like.itemsize), np.uint64(target_like.itemsize), 0
-    addresses = np.empty(located.size, np.uint64)
-    for i in range(located.size):
-        addresses[i] = address_in(located[i], targets, target_size)
+    source_size, target_size = np.uint64(source_like.itemsize), np.uint64(target_like.itemsize)
+    bits, share = 0, 1.0 / unit
+    addresses = np.empty(places.size, np.uint64)
+    for i in range(places.size):
+        addresses[i] = address_of(places[i], unit, share, targets, target_size)
     for column in range(columns.size):
         source = value_at(columns[column] + np.uint64(first) * source_size, source_like)
         offset = slots[column] * np.uint64(step)
-        for i in range(located.size):
+        for i in range(places.size):
             bits |= _move(value_at(addresses[i] + offset, target_like), source[i], target_like)
     return bits
 
@@ -249,19 +260,20 @@ def _scatter_wide(
     slots: Any,
     row_bytes: Any,
     first: Any,
-    located: Any,
+    places: Any,
+    unit: Any,
     targets: Any,
     source_like: Any,
     target_like: Any,
 ) -> int:
     """The same for columns with several values a row, which stand `stride` values apart."""
     source_size, target_size = np.uint64(source_like.itemsize), np.uint64(target_like.itemsize)
-    rows, start, bits = np.uint64(located.size), np.uint64(0), 0
+    rows, start, bits, share = np.uint64(places.size), np.uint64(0), 0, 1.0 / unit
     addresses = np.empty(TILE_ROWS, np.uint64)
     while start < rows:
         count = min(np.uint64(TILE_ROWS), rows - start)
         for i in range(count):
-            addresses[i] = address_in(located[start + i], targets, row_bytes)
+            addresses[i] = address_of(places[start + i], unit, share, targets, row_bytes)
         for column in range(np.uint64(columns.size)):
             stride, slot = strides[column], slots[column] * target_size
             source = value_at(columns[column] + (np.uint64(first) + start) * stride * source_size, source_like)
@@ -272,19 +284,13 @@ def _scatter_wide(
 
 
 @njit(nogil=True, cache=True)
-def locate(places: Any, unit: Any) -> Any:
-    """Each place as the number of its unit (upper half) and the row in it: one division a row, for all matrices."""
-    located = np.empty(places.size, np.uint64)
-    for i in range(places.size):
-        block = places[i] // np.uint32(unit)  # 32 bits divide in half the time of 64
-        located[i] = (np.uint64(block) << np.uint64(32)) | np.uint64(places[i] - block * np.uint32(unit))
-    return located
+def address_of(place: Any, unit: Any, share: Any, targets: Any, row_bytes: Any) -> Any:
+    """Where the row at a place begins: in a unit of so many rows, of which a row is this share (1 / unit).
 
-
-@njit(nogil=True, cache=True)
-def address_in(located: Any, targets: Any, row_bytes: Any) -> Any:
-    """Where a located row begins."""
-    return targets[located >> np.uint64(32)] + (located & np.uint64(0xFFFFFFFF)) * np.uint64(row_bytes)
+    Multiplied, because dividing takes ten times as long. Exact: half a row is far more than the product is off by.
+    """
+    number = np.uint32((place + 0.5) * share)
+    return targets[number] + np.uint64(place - number * np.uint32(unit)) * np.uint64(row_bytes)
 
 
 def _move(pointer: Any, value: Any, like: Any) -> int:

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import count
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 import numpy as np
@@ -259,8 +260,11 @@ class Stream:
 
     def counted(self, batches: Iterator[T]) -> Iterator[T]:
         """The same batches, or what was made of them; the position says how many of them have been handed out."""
-        counted = _counted(batches, self.position)
-        _unfinished.add(counted)
+        for number in [number for number, found in list(_unfinished.items()) if found() is None]:
+            _unfinished.pop(number, None)  # never begun
+        number = next(_numbers)
+        counted = _counted(batches, self.position, number)
+        _unfinished[number] = weakref.ref(counted)
         return counted
 
     @contextmanager
@@ -374,7 +378,7 @@ def _is_full(shuffle: Any, cache: Cache | None) -> bool:
     return bool(shuffle == "full")
 
 
-def _counted(batches: Iterator[T], position: Position) -> Iterator[T]:
+def _counted(batches: Iterator[T], position: Position, number: int) -> Iterator[T]:
     try:
         for batch in batches:
             position.batch += 1
@@ -383,14 +387,17 @@ def _counted(batches: Iterator[T], position: Position) -> Iterator[T]:
         position.epoch, position.batch = position.epoch + 1, 0
     finally:
         cast("Any", batches).close()
+        _unfinished.pop(number, None)
 
 
-_unfinished: weakref.WeakSet[Any] = weakref.WeakSet()
+_numbers = count()
+_unfinished: dict[int, weakref.ref[Any]] = {}  # no WeakSet: that runs code where Ctrl-C would be lost
 
 
 @atexit.register
 def _close_all() -> None:
     """An iteration that was left in the middle ends while its modules are still there to end it."""
-    for batches in list(_unfinished):
+    for found in list(_unfinished.values()):
         with suppress(ValueError):  # another thread is inside it
-            batches.close()
+            if (batches := found()) is not None:
+                batches.close()

@@ -83,7 +83,7 @@ class ParquetSource:
             return pl.DataFrame(height=fragment.rows)
         if self.files.filesystem is None and not self._small_part(fragment, stored):
             scan = pl.scan_parquet(path, glob=False, hive_partitioning=False, cache=False)
-            frame = scan.select(stored).slice(fragment.start, fragment.rows).collect()
+            frame = scan.select(pl.col(stored)).slice(fragment.start, fragment.rows).collect()
         else:
             from rowmill.sources.arrow import read_parquet_rows
 

@@ -14,7 +14,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy import empty, uint8, uint64
 
-from rowmill.feed.pack import address_in, fetch, value_at
+from rowmill.feed.pack import address_of, fetch, value_at
 
 AHEAD = 16  # rows that are asked for before they are read: DRAM answers in the time that some ten rows take to copy
 
@@ -49,21 +49,21 @@ def _expect(typing: Any, address: Any) -> Any:
 
 
 @njit(nogil=True, cache=True)
-def copy_rows(source: Any, row_bytes: Any, located: Any, targets: Any) -> None:
+def copy_rows(source: Any, row_bytes: Any, places: Any, unit: Any, targets: Any) -> None:
     """Copy rows that stand one after another at `source` to their places."""
-    size = uint64(row_bytes)
-    count = located.size
+    size, share = uint64(row_bytes), 1.0 / unit
+    count = places.size
     for i in range(count):
         if i + AHEAD < count:
-            fetch(address_in(located[i + AHEAD], targets, size))
-        _copy(address_in(located[i], targets, size), uint64(source) + uint64(i) * size, size)
+            fetch(address_of(places[i + AHEAD], unit, share, targets, size))
+        _copy(address_of(places[i], unit, share, targets, size), uint64(source) + uint64(i) * size, size)
 
 
 @njit(nogil=True, cache=True)
-def gather_rows(source: Any, row_bytes: Any, rows: Any, located: Any, targets: Any) -> None:
+def gather_rows(source: Any, row_bytes: Any, rows: Any, places: Any, unit: Any, targets: Any) -> None:
     """Copy row number `rows[i]` of the matrix at `source` to place `i`."""
-    size, line = uint64(row_bytes), uint64(64)
-    count = located.size
+    size, line, share = uint64(row_bytes), uint64(64), 1.0 / unit
+    count = places.size
     for i in range(count):
         if i + AHEAD < count:
             address = uint64(source) + uint64(rows[i + AHEAD]) * size
@@ -71,7 +71,7 @@ def gather_rows(source: Any, row_bytes: Any, rows: Any, located: Any, targets: A
             while address < end:
                 _expect(address)
                 address += line
-        _copy(address_in(located[i], targets, size), uint64(source) + uint64(rows[i]) * size, size)
+        _copy(address_of(places[i], unit, share, targets, size), uint64(source) + uint64(rows[i]) * size, size)
 
 
 @njit(nogil=True, cache=True)

@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rowmill.feed.block import Array, Block, Layout
-from rowmill.feed.pack import locate, targets_of
+from rowmill.feed.pack import targets_of
 from rowmill.store.kernels import copy_rows, digest, gather_rows
 
 
@@ -29,10 +29,10 @@ class Mapped:
 
     def deal(self, start: int, places: NDArray[np.uint32], blocks: Sequence[Block]) -> None:
         """Write rows `start` and on, as many as there are places, to those places in the blocks."""
-        located = locate(places, blocks[0].unit)
+        unit = blocks[0].unit
         for number, matrix in enumerate(self.layout.matrices):
             source = np.uint64(self._addresses[number] + start * matrix.row_bytes)
-            copy_rows(source, matrix.row_bytes, located, targets_of(blocks, number))
+            copy_rows(source, matrix.row_bytes, places, unit, targets_of(blocks, number))
 
 
 class Gathered:
@@ -51,10 +51,10 @@ class Gathered:
 
     def deal(self, start: int, places: NDArray[np.uint32], blocks: Sequence[Block]) -> None:
         """Write rows number `start` and on of those asked for to their places in the blocks."""
-        located, numbers = locate(places, blocks[0].unit), self._numbers[start : start + len(places)]
+        unit, numbers = blocks[0].unit, self._numbers[start : start + len(places)]
         for number, matrix in enumerate(self.layout.matrices):
             source = np.uint64(self._addresses[number])
-            gather_rows(source, matrix.row_bytes, numbers, located, targets_of(blocks, number))
+            gather_rows(source, matrix.row_bytes, numbers, places, unit, targets_of(blocks, number))
 
 
 def summed(arrays: Iterable[Array]) -> int:
