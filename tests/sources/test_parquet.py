@@ -1,6 +1,7 @@
 """Parquet files as a source: fragments, slices, types, sizes, empty things, and a file that changes."""
 
 import datetime
+import pickle
 
 import numpy as np
 import polars as pl
@@ -177,3 +178,28 @@ def test_large_row_group_is_read_in_slices_with_little_memory(tmp_path):
     table = read_parquet_rows(f"{tmp_path}/a.parquet", LocalFileSystem(), 10, 100_000, ["a"])
     assert table.num_rows == 100_000
     assert pool.max_memory() - max(base, before) < 16_000_000  # the whole row group takes 32 MB
+
+
+def test_a_file_that_is_written_again_is_looked_at_again(tmp_path):
+    pl.DataFrame({"a": np.arange(1000)}).write_parquet(tmp_path / "0.parquet", row_group_size=100)
+    source = Dataset(tmp_path).source
+    assert source.read(source.fragments[3], ["a"])["a"].to_list() == list(range(300, 400))
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 2**60, 1000)  # pages elsewhere, and of other sizes
+    pl.DataFrame({"a": values}).write_parquet(tmp_path / "0.parquet", row_group_size=100, compression="snappy")
+    assert source.read(source.fragments[3], ["a"])["a"].to_list() == values[300:400].tolist()
+
+
+def test_what_is_kept_of_footers_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr("rowmill.sources.scans.MOST_CELLS", 10)
+    for number in range(6):
+        pl.DataFrame({"a": [number] * 8, "b": 0}).write_parquet(tmp_path / f"{number}.parquet", row_group_size=4)
+    source = Dataset(tmp_path).source
+    for _ in range(2):
+        for fragment in source.fragments:
+            assert source.read(fragment, ["a"])["a"].unique().to_list() == [fragment.unit]
+            scans = source._scans
+            assert scans._cells == sum(cells for _, cells, _ in scans._kept.values())
+            assert len(scans._kept) == 1 or scans._cells <= 10
+    copy = pickle.loads(pickle.dumps(source))
+    assert copy.read(source.fragments[0], ["a"])["a"].to_list() == [0] * 4

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+SCRATCH = 16  # arrays of places, and to work them out; more than are ever in use at once
 ALIGNMENT = 64  # TensorFlow aborts the process on less; a cache line; enough for any vector unit
 BLOCK_BYTES = 16 << 20  # huge pages (from 4 MB on) spared a 10-column table a quarter of its packing
 
@@ -127,29 +128,48 @@ def _sizes(matrix: Matrix, rows: int, turned: int | None) -> tuple[int, int]:
     return rows // turned * matrix.width * step, step
 
 
-class Pool:
-    """Lends blocks of one size; memory returns by itself when the last view of it is gone.
+class Memory:
+    """Lends memory; it returns by itself when the last view of it is gone, and is lent again.
 
     NumPy views and the tensors made of them hold a reference to the allocation they look into, so its reference count
-    says whether anybody still can see it.
+    says whether anybody still can see it. Memory that comes fresh from the system costs more than most of what we do
+    with it.
     """
+
+    def __init__(self, keep: int) -> None:
+        self.keep = keep  # allocations worth remembering
+        self._held: list[NDArray[np.uint8]] = []
+
+    def take(self, size: int) -> NDArray[np.uint8]:
+        """At least `size` bytes that nobody looks into. Needs no lock: a thread that looks is a holder to others."""
+        for memory in self._held:
+            if memory.size >= size and sys.getrefcount(memory) == 3:  # the list, the loop variable, the call
+                return memory
+        memory = np.empty(size, np.uint8)
+        if len(self._held) < self.keep:
+            self._held.append(memory)
+        return memory
+
+    def empty(self, count: int, dtype: Any) -> Array:
+        """As `np.empty`."""
+        size = count * np.dtype(dtype).itemsize
+        return self.take(size)[:size].view(dtype)
+
+
+class Pool:
+    """Lends blocks of one size, and memory to work in."""
 
     def __init__(self, layout: Layout, rows: int, keep: int, turned: int | None = None) -> None:
         self.layout = layout
         self.rows = rows
         self.turned = turned
-        self.keep = keep  # allocations worth remembering; beyond them the user is collecting batches
-        self._memory: list[NDArray[np.uint8]] = []
+        self.scratch = Memory(SCRATCH)
+        self._blocks = Memory(keep)  # beyond so many the user is collecting batches
 
     def take(self) -> Block:
-        """A block that nobody looks into. Needs no lock: a thread that looks at memory is a holder to all others."""
-        for memory in self._memory:
-            if sys.getrefcount(memory) == 3:  # the list, the loop variable, the call
-                return Block(self.layout, self.rows, memory, self.turned)
-        memory = np.empty(Block.nbytes(self.layout, self.rows, self.turned), np.uint8)
-        if len(self._memory) < self.keep:
-            self._memory.append(memory)
-        return Block(self.layout, self.rows, memory, self.turned)
+        """A block that nobody looks into."""
+        size = Block.nbytes(self.layout, self.rows, self.turned)
+        return Block(self.layout, self.rows, self._blocks.take(size), self.turned)
 
 
 @dataclass(slots=True)

@@ -207,7 +207,7 @@ class Feed:
         for number, span in task.spans:
             if span.at == 0:
                 with self._lock:
-                    places = self._places[number] = Places(self._chunks[number])
+                    places = self._places[number] = Places(self._chunks[number], self._pool.scratch)
                 started = perf_counter()
                 places.get()
                 self._stats.pack(perf_counter() - started)

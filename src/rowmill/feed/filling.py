@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rowmill.feed import ragged
-from rowmill.feed.block import Array, Batch, Block, Layout
+from rowmill.feed.block import Array, Batch, Block, Layout, Memory
 from rowmill.feed.pack import Dealer
 from rowmill.feed.plan import Chunk, Span
 
@@ -19,15 +19,16 @@ from rowmill.feed.plan import Chunk, Span
 class Places:
     """Where the rows of a chunk go: worked out once, by the thread that asks first, while others wait."""
 
-    def __init__(self, chunk: Chunk) -> None:
+    def __init__(self, chunk: Chunk, scratch: Memory | None = None) -> None:
         self._chunk = chunk
+        self._empty = np.empty if scratch is None else scratch.empty
         self._lock = threading.Lock()
         self._found: NDArray[np.uint32] | None = None
 
     def get(self) -> NDArray[np.uint32]:
         with self._lock:
             if self._found is None:
-                self._found = self._chunk.places()
+                self._found = self._chunk.places(self._empty)
             return self._found
 
 

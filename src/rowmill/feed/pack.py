@@ -74,27 +74,26 @@ class _Part:
 
     def _groups(self, number: int, matrix: Matrix, series: Iterator[pl.Series]) -> Iterator[_Group]:
         """The next columns are those of a matrix: by the dtype they come in, usually the same for all."""
-        columns: dict[np.dtype[Any], list[tuple[int, int, int]]] = {}
-        arrays: dict[np.dtype[Any], dict[str, Array]] = {}
-        slot = 0
-        for index, name in enumerate(matrix.columns):
-            array = next(series).to_numpy()
-            width = matrix.widths[index] if matrix.widths else 1
-            address, size = array.__array_interface__["data"][0], array.dtype.itemsize
-            columns.setdefault(array.dtype, []).extend((address + size * i, width, slot + i) for i in range(width))
-            arrays.setdefault(array.dtype, {})[name] = array
-            slot += width
-        for dtype, members in columns.items():
-            addresses, strides, slots = zip(*members, strict=True)
-            yield _Group(
-                number,
-                np.array(addresses, np.uint64),
-                np.array(strides, np.uint64) if matrix.widths else None,
-                np.array(slots, np.uint64),
-                matrix.row_bytes,
-                *_moved_as(dtype, matrix.dtype),
-                arrays[dtype],
-            )
+        arrays = [next(series).to_numpy() for _ in matrix.columns]
+        kinds: dict[str, list[int]] = {}
+        for index, array in enumerate(arrays):
+            kinds.setdefault(array.dtype.char, []).append(index)
+        for members in kinds.values():
+            dtype = arrays[members[0]].dtype
+            slots = np.array(members, np.uint64)
+            addresses = np.array([arrays[index].__array_interface__["data"][0] for index in members], np.uint64)
+            strides = None
+            if matrix.widths:
+                widths = np.array(matrix.widths, np.uint64)
+                strides = np.repeat(widths[members], widths[members])
+                within = np.concatenate([np.arange(width, dtype=np.uint64) for width in widths[members]])
+                first = np.cumsum(widths, dtype=np.uint64) - widths
+                slots = np.repeat(first[members], widths[members]) + within
+                addresses = np.repeat(addresses, widths[members])
+                addresses += within * np.uint64(dtype.itemsize)
+            named = {matrix.columns[index]: arrays[index] for index in members}
+            kernel = _moved_as(dtype, matrix.dtype)
+            yield _Group(number, addresses, strides, slots, matrix.row_bytes, *kernel, named)
 
     def deal(self, first: int, places: NDArray[np.uint32], blocks: Sequence[Block]) -> None:
         unit = blocks[0].unit

@@ -48,10 +48,10 @@ class Strip:
     batch_rows: int
     key: int | None
 
-    def places(self) -> NDArray[np.uint32]:
+    def places(self, empty: permute.Empty) -> NDArray[np.uint32]:
         if self.key is None:
             return np.arange(self.rows, dtype=np.uint32)
-        return permute.deal(self.rows, self.batch_rows, self.key)
+        return permute.deal(self.rows, self.batch_rows, self.key, empty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +75,13 @@ class Chunk:
         """Whether rows come to their places in the order in which they are read."""
         return len(self.strips) == 1 and self.strips[0].key is None
 
-    def places(self) -> NDArray[np.uint32]:
+    def places(self, empty: permute.Empty = np.empty) -> NDArray[np.uint32]:
         """For each row, in the order of the spans, its place among the rows of the chunk's batches."""
         if len(self.strips) == 1:
-            return self.strips[0].places()
+            return self.strips[0].places(empty)
         placed, before, short_before = [], 0, 0
         for strip in self.strips:
-            batch, within = np.divmod(strip.places(), np.uint32(strip.batch_rows))
+            batch, within = np.divmod(strip.places(empty), np.uint32(strip.batch_rows))
             start = np.where(batch < self.whole, before, short_before)
             placed.append((batch * np.uint32(self.batch_rows) + start + within).astype(np.uint32))
             before += strip.batch_rows

@@ -20,6 +20,7 @@ from rowmill.sources.fingerprint import of_files, stamp_files
 from rowmill.sources.footers import read_footers
 from rowmill.sources.hive import check_columns, hive_columns, with_hive
 from rowmill.sources.paths import Files
+from rowmill.sources.scans import Scans
 from rowmill.sources.source import Fragment
 from rowmill.sources.types import conform, schema_of
 from rowmill.sources.widths import Widths
@@ -43,6 +44,7 @@ class ParquetSource:
         self._starts = [(0, *accumulate(rows)) for rows in footers.group_rows]
         self._schema = schema_of(self.dtypes)
         self._widths = Widths(self.dtypes)
+        self._scans = Scans()
         self._fragments = tuple(
             Fragment(unit, start, stop - start)
             for unit, starts in enumerate(self._starts)
@@ -82,7 +84,7 @@ class ParquetSource:
         if not stored:
             return pl.DataFrame(height=fragment.rows)
         if self.files.filesystem is None and not self._small_part(fragment, stored):
-            scan = pl.scan_parquet(path, glob=False, hive_partitioning=False, cache=False)
+            scan = self._scans.of(path, len(self._starts[fragment.unit]) * len(self._stored))
             frame = scan.select(pl.col(stored)).slice(fragment.start, fragment.rows).collect()
         else:
             from rowmill.sources.arrow import read_parquet_rows

@@ -153,5 +153,6 @@ def value_bytes(dtype: pl.DataType) -> float:
 
 def conform(frame: pl.DataFrame, dtypes: dict[str, pl.DataType]) -> pl.DataFrame:
     """The frame with every column in the promised type; columns that have it already are not touched."""
-    casts = [pl.col(n).cast(dtypes[n]) for n, found in frame.schema.items() if found != dtypes[n]]
+    found = zip(frame.columns, frame.dtypes, strict=True)
+    casts = [pl.col(name).cast(dtypes[name]) for name, dtype in found if dtype != dtypes[name]]
     return frame.with_columns(casts) if casts else frame
