@@ -84,12 +84,12 @@ class _Part:
             addresses = np.array([arrays[index].__array_interface__["data"][0] for index in members], np.uint64)
             strides = None
             if matrix.widths:
-                widths = np.array(matrix.widths, np.uint64)
-                strides = np.repeat(widths[members], widths[members])
-                within = np.concatenate([np.arange(width, dtype=np.uint64) for width in widths[members]])
-                first = np.cumsum(widths, dtype=np.uint64) - widths
-                slots = np.repeat(first[members], widths[members]) + within
-                addresses = np.repeat(addresses, widths[members])
+                widths = np.array(matrix.widths)
+                times = widths[members]
+                within = np.concatenate([np.arange(width) for width in times]).astype(np.uint64)
+                slots = np.repeat((np.cumsum(widths) - widths)[members], times).astype(np.uint64) + within
+                strides = np.repeat(times, times).astype(np.uint64)
+                addresses = np.repeat(addresses, times)
                 addresses += within * np.uint64(dtype.itemsize)
             named = {matrix.columns[index]: arrays[index] for index in members}
             kernel = _moved_as(dtype, matrix.dtype)

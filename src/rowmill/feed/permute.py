@@ -153,6 +153,7 @@ def _draw(drawn: Any, bins: Any, key: Any) -> None:
 
 @njit(nogil=True, cache=True)
 def _deal(places: Any, drawn: Any, part: Any, bins: Any, batch_rows: Any, parts: Any, key: Any) -> None:
+    """A bin is cut into parts where batches end; which of its rows goes to which part is shuffled."""
     rows = places.size
     counts = np.zeros(bins, np.uint32)
     for row in range(rows):

@@ -5,13 +5,10 @@ Holds the one thing that changes: the number of the next epoch. Called by the lo
 
 from __future__ import annotations
 
-import atexit
 import hashlib
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
-from itertools import count
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 import numpy as np
@@ -21,6 +18,7 @@ from numpy.typing import NDArray
 from rowmill.errors import ArgumentError, MemoryLimitError, StoreError
 from rowmill.feed import permute, state
 from rowmill.feed.block import BLOCK_BYTES, Batch, Block, Pool
+from rowmill.feed.counted import counted
 from rowmill.feed.feed import Feed, Read
 from rowmill.feed.filling import Filling
 from rowmill.feed.layout import Selection
@@ -260,12 +258,7 @@ class Stream:
 
     def counted(self, batches: Iterator[T]) -> Iterator[T]:
         """The same batches, or what was made of them; the position says how many of them have been handed out."""
-        for number in [number for number, found in list(_unfinished.items()) if found() is None]:
-            _unfinished.pop(number, None)  # never begun
-        number = next(_numbers)
-        counted = _counted(batches, self.position, number)
-        _unfinished[number] = weakref.ref(counted)
-        return counted
+        return counted(batches, self.position)
 
     @contextmanager
     def unmoved(self) -> Iterator[None]:
@@ -376,28 +369,3 @@ def _is_full(shuffle: Any, cache: Cache | None) -> bool:
             "shuffle='full' draws from all rows at once, and there is no cache; pass cache='auto' or a folder"
         )
     return bool(shuffle == "full")
-
-
-def _counted(batches: Iterator[T], position: Position, number: int) -> Iterator[T]:
-    try:
-        for batch in batches:
-            position.batch += 1
-            yield batch
-            del batch
-        position.epoch, position.batch = position.epoch + 1, 0
-    finally:
-        cast("Any", batches).close()
-        _unfinished.pop(number, None)
-
-
-_numbers = count()
-_unfinished: dict[int, weakref.ref[Any]] = {}  # no WeakSet: that runs code where Ctrl-C would be lost
-
-
-@atexit.register
-def _close_all() -> None:
-    """An iteration that was left in the middle ends while its modules are still there to end it."""
-    for found in list(_unfinished.values()):
-        with suppress(ValueError):  # another thread is inside it
-            if (batches := found()) is not None:
-                batches.close()
