@@ -207,6 +207,8 @@ class Feed:
         for number, span in task.spans:
             if span.at == 0:
                 with self._lock:
+                    if number < self._opened:  # another thread was faster, and has worked them out itself
+                        continue
                     places = self._places[number] = Places(self._chunks[number], self._pool.scratch)
                 started = perf_counter()
                 places.get()

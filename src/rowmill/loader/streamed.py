@@ -43,6 +43,7 @@ class Streamed:
         return self._epoch_batches()
 
     def _epoch_batches(self) -> Iterator[Any]:
+        """What `__iter__` gives, and `peek` looks at."""
         return self._stream.counted(self._batches(self._stream.batches()))
 
     def __repr__(self) -> str:
