@@ -11,6 +11,8 @@ from functools import partial
 from os import PathLike
 from typing import Any
 
+import polars as pl
+
 from rowmill.dataset import Dataset
 from rowmill.engines.engine import Engine
 from rowmill.engines.local import LocalEngine
@@ -167,7 +169,7 @@ class Workflow:
         rows = as_rows(data, self.input_schema)
         known = self._known or self._resolve(Dataset(rows.frame).schema)
         if folds is None and not isinstance(data, Mapping | list):
-            folds = self._learnt_on(Dataset(rows.frame), known)
+            folds = self._learnt_on(Dataset(data if isinstance(data, pl.LazyFrame) else rows.frame), known)
         return rows.like(known.step(training=bool(folds)).run(rows.frame))
 
     def _learnt_on(self, data: Dataset, known: Transformation) -> bool:

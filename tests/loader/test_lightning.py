@@ -5,13 +5,14 @@ import os
 import socket
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("lightning")
 
-from lightning.pytorch import Trainer
+from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 import rowmill
@@ -34,6 +35,10 @@ def planned(folder, epochs, **settings):
     """The batches of these epochs as a plain loader gives them, with their epoch."""
     loader = Loader(rowmill.Dataset(folder), 100, shuffle=True, **{**ORDER, **settings})
     return [(epoch, features["id"].tolist()) for epoch in range(epochs) for features, _ in loader]
+
+
+class Unvalidated(Model):
+    validation_step = LightningModule.validation_step
 
 
 def fit(model, data, path=None, callbacks=(), **settings):
@@ -146,7 +151,10 @@ def test_other_stages_and_loaders(folder):
     model = Model()
     trainer.test(model, datamodule=DataModule(test=data, batch_size=100, **ORDER), verbose=False)
     assert model.validated == list(range(1003))
-    fit(Model(), DataModule(data, batch_size=100, **ORDER), max_epochs=1)  # no validation table
+    with warnings.catch_warnings(record=True) as said:  # nothing of a loader that Lightning would find and not use
+        warnings.simplefilter("always")
+        fit(Unvalidated(), DataModule(data, batch_size=100, **ORDER), max_epochs=1)  # no validation table
+    assert not [str(one.message) for one in said if "val_dataloader" in str(one.message)]
     matrices = DataModule(data, loader=TorchAsyncItr, batch_size=64, cats=["id"], conts=["x1"], labels=["label"])
     x_cat, x_cont, y = next(iter(matrices.train_dataloader()))
     assert (x_cat.shape, x_cont.shape, y.shape) == ((64, 1), (64, 1), (64,))

@@ -492,6 +492,7 @@ def test_expressions():
     assert made.to_dict(as_series=False) == {"a": [1, 3], "b": [2, 4], "ratio": [0.5, 0.75]}
     chained = ["a"] >> ops.FillMissing(5) >> ops.Expr(pl.col("a") * 2) >> ops.Normalize()
     assert run(chained, {"a": [None, 1]}).columns == ["a"]
+    assert run(["a"] >> ops.FillMissing, {"a": [None, 1]})["a"].to_list() == [0, 1]  # the class, with its defaults
     with pytest.raises(ColumnError, match="select the columns"):
         run(["a"] >> ops.Expr(pl.col("nope")), {"a": [1]})
 

@@ -87,7 +87,14 @@ class Fitted:
     __hash__ = None  # type: ignore[assignment]
 
 
-class Operator:
+class _Applicable(type):
+    """What lets `["x"] >> Normalize` mean `["x"] >> Normalize()`, as it does after a node."""
+
+    def __rrshift__(cls, left: Any) -> Node:
+        return apply(left, cls)
+
+
+class Operator(metaclass=_Applicable):
     """Columns in, columns out. Subclasses are frozen dataclasses of their settings."""
 
     needs: ClassVar[str | None] = None  # the setting that names columns, or holds a node, needed besides the input

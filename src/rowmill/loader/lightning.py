@@ -82,6 +82,8 @@ class DataModule(LightningDataModule):
         self._training: Epochs | None = None
         self._position: Mapping[str, Any] | None = None  # of a checkpoint, until the training loader is made
         self._check()
+        if "valid" not in self.tables:  # it is then as if there were no such method, and Lightning says nothing
+            self.val_dataloader = super().val_dataloader  # type: ignore[method-assign]
 
     def _check(self) -> None:
         """Refuse now what the loader would refuse when training starts."""
@@ -94,11 +96,13 @@ class DataModule(LightningDataModule):
             if not hasattr(table, "source"):
                 found = type(table).__name__
                 raise ArgumentError(f"{stage} is {found}; wanted a rowmill.Dataset; open it with Dataset(...)")
+        signature = inspect.signature(self.loader)
         try:
-            inspect.signature(self.loader).bind(None, batch_size=1, **self.settings)
+            signature.bind(None, batch_size=1, **self.settings)
         except TypeError as error:
             name = getattr(self.loader, "__name__", str(self.loader))
-            raise ArgumentError(f"settings of {name}: {error}; wanted some that it has; see help({name})") from error
+            known = ", ".join(list(signature.parameters)[1:])
+            raise ArgumentError(f"settings of {name}: {error}; wanted some of {known}; see help({name})") from error
 
     def __str__(self) -> str:
         rows = {stage: f"{sum(f.rows for f in table.source.fragments):,} rows" for stage, table in self.tables.items()}
@@ -124,8 +128,8 @@ class DataModule(LightningDataModule):
         fitting = self.trainer is None or self.trainer.state.fn == "fit"
         self._position = state_dict.get("train") if fitting else None
 
-    def val_dataloader(self) -> TorchStream | list[TorchStream]:
-        return self._ordered("valid") if "valid" in self.tables else []  # none: Lightning skips validation
+    def val_dataloader(self) -> TorchStream:
+        return self._ordered("valid")
 
     def test_dataloader(self) -> TorchStream:
         return self._ordered("test")

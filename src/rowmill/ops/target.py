@@ -29,7 +29,8 @@ class TargetEncoding(StatOperator):
 
     On the dataset that the workflow was fitted on, the rows of a row's own fold are left out: `kfold` folds (3), drawn
     by the row's number and `fold_seed` (None: its number modulo `kfold`), so that they do not depend on how the table
-    is cut. On other data all rows count. A value that was not seen gets the overall mean, or `target_mean`.
+    is cut. On other data all rows count, and some of the fitted files are other data: transform all of them, and take
+    the rows from there. A value that was not seen gets the overall mean, or `target_mean`.
     The column is `TE_{columns}_{target}`, or `out_col` (one name, or one for each). Groups of columns are used jointly.
     The rest is accepted and means nothing here.
     """
