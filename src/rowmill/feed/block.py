@@ -8,7 +8,7 @@ a view of it any more, so a batch that the user keeps is never overwritten.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -69,7 +69,7 @@ class Layout:
 
 
 class Block:
-    """Room for `rows` rows of every matrix of a layout, in one allocation.
+    """Room for `rows` rows of every matrix of a layout.
 
     Row after row; or, with `turned` (the rows of a batch), batch after batch, each with its columns one after another,
     all of them aligned. Columns of several values a row stand row after row in any case.
@@ -77,16 +77,16 @@ class Block:
 
     __slots__ = ("matrices", "rows", "steps", "targets", "turned", "unit")
 
-    def __init__(self, layout: Layout, rows: int, memory: NDArray[np.uint8], turned: int | None = None) -> None:
+    def __init__(self, layout: Layout, rows: int, rooms: Sequence[Array], turned: int | None = None) -> None:
+        """`rooms`: for each matrix the bytes it is given, aligned for its dtype."""
         self.rows, self.turned = rows, turned is not None
         self.unit = turned or max(1, rows)  # rows that stand together
         self.matrices: list[Array] = []
         self.targets: list[NDArray[np.uint64]] = []  # where each unit of a matrix begins
         self.steps: list[int] = []  # bytes from a column to the next, of matrices on their sides; else 0
-        offset = -memory.__array_interface__["data"][0] % ALIGNMENT
-        for matrix in layout.matrices:
+        for matrix, given in zip(layout.matrices, rooms, strict=True):
             nbytes, step = _sizes(matrix, rows, turned)
-            room = memory[offset : offset + nbytes].view(matrix.dtype)
+            room = given.view(matrix.dtype)
             if not turned:
                 self.matrices.append(room.reshape(rows, matrix.width))
             elif step:
@@ -97,7 +97,17 @@ class Block:
             units = max(1, rows // self.unit)
             self.targets.append(np.arange(units, dtype=np.uint64) * np.uint64(nbytes // units) + begin)
             self.steps.append(step)
-            offset += -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+    @classmethod
+    def within(cls, layout: Layout, rows: int, memory: NDArray[np.uint8], turned: int | None = None) -> Block:
+        """A block in one piece of memory of at least `nbytes`, its matrices aligned."""
+        sizes = [_sizes(matrix, rows, turned)[0] for matrix in layout.matrices]
+        return cls(layout, rows, carved(memory, sizes), turned)
+
+    @classmethod
+    def new(cls, layout: Layout, rows: int) -> Block:
+        """A block in memory of its own."""
+        return cls.within(layout, rows, np.empty(cls.nbytes(layout, rows), np.uint8))
 
     @property
     def addresses(self) -> list[int]:
@@ -106,8 +116,7 @@ class Block:
 
     @staticmethod
     def nbytes(layout: Layout, rows: int, turned: int | None = None) -> int:
-        sizes = (_sizes(matrix, rows, turned)[0] for matrix in layout.matrices)
-        return ALIGNMENT + sum(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)
+        return carved_bytes([_sizes(matrix, rows, turned)[0] for matrix in layout.matrices])
 
     def view(self, first: int, rows: int) -> list[Array]:
         """Rows `first` and on of every matrix; of a turned block they are rows of one batch."""
@@ -118,6 +127,20 @@ class Block:
             matrix[number, :, first : first + rows] if step else matrix[number, first : first + rows]
             for matrix, step in zip(self.matrices, self.steps, strict=True)
         ]
+
+
+def carved(memory: NDArray[np.uint8], sizes: Sequence[int]) -> list[NDArray[np.uint8]]:
+    """Pieces of memory of these sizes, all aligned, out of one of at least `carved_bytes`."""
+    rooms, offset = [], -memory.__array_interface__["data"][0] % ALIGNMENT
+    for size in sizes:
+        rooms.append(memory[offset : offset + size])
+        offset += -(-size // ALIGNMENT) * ALIGNMENT
+    return rooms
+
+
+def carved_bytes(sizes: Sequence[int]) -> int:
+    """How much memory `carved` needs."""
+    return ALIGNMENT + sum(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)
 
 
 def _sizes(matrix: Matrix, rows: int, turned: int | None) -> tuple[int, int]:
@@ -169,7 +192,7 @@ class Pool:
     def take(self) -> Block:
         """A block that nobody looks into."""
         size = Block.nbytes(self.layout, self.rows, self.turned)
-        return Block(self.layout, self.rows, self._blocks.take(size), self.turned)
+        return Block.within(self.layout, self.rows, self._blocks.take(size), self.turned)
 
 
 @dataclass(slots=True)

@@ -219,7 +219,7 @@ class Stream:
         """Rows of the table by their numbers, in this order, from a store that has all of them."""
         store = self._needed_cache("rows by number").complete_store()
         layout, room = self.selection.layout, max(1, len(rows))
-        block = Block(layout, room, np.empty(Block.nbytes(layout, room), np.uint8))
+        block = Block.new(layout, room)
         chunk = Chunk(0, 1, room, (Span(0, 0, len(rows), 0),), (Strip(len(rows), room, None),), 0)
         filling = Filling(chunk, [block], layout)
         filling.fill(chunk.spans[0], store.gathered(rows), 0)

@@ -56,6 +56,7 @@ class SequenceBatches:
         self.selection = selector.selection()
         self._label_columns = next((m.columns for m in self.selection.layout.matrices if m.name == "labels"), ())
         self._shapes = _checked_shapes(schema, columns.shapes)
+        self._names = (*self.cat_names, *self.cont_names)
 
     def attach(self, make: Tensors, lists: Lists) -> None:
         """Say how tensors are made."""
@@ -66,14 +67,15 @@ class SequenceBatches:
         found = make.columns(batch)
         labels = tuple(found[name] for name in self._label_columns)
         features: dict[str, Any] = {}
-        for name in (*self.cat_names, *self.cont_names):
-            if name in batch.ragged:
+        for name in self._names:
+            if name in found:
+                features[name] = found[name]
+            elif name in batch.ragged:
                 features.update(self._lists.tensors(name, batch.ragged[name], make))
-            elif name in batch.objects:
-                features[name] = make.strings(name, batch.objects[name])
             else:
-                shape = self._shapes.get(name)
-                features[name] = found[name] if shape is None else make.shaped(found[name], (-1, *shape))
+                features[name] = make.strings(name, batch.objects[name])
+        for name, shape in self._shapes.items():
+            features[name] = make.shaped(features[name], (-1, *shape))
         targets = labels if len(labels) > 1 else next(iter(labels), None)
         if self._padded:
             return features, targets, make.rows(_mask(batch).astype(np.float32))
@@ -114,12 +116,12 @@ class DictBatches:
         found = make.columns(batch)
         features: dict[str, Any] = {}
         for name in self._order:
-            if name in batch.ragged:
-                features.update(self._lists.tensors(name, batch.ragged[name], make))
-            elif name in batch.objects:
-                features[name] = make.strings(name, batch.objects[name])
-            else:
+            if name in found:
                 features[name] = found[name]
+            elif name in batch.ragged:
+                features.update(self._lists.tensors(name, batch.ragged[name], make))
+            else:
+                features[name] = make.strings(name, batch.objects[name])
         targets = {name: features.pop(name) for name in self.target_names}
         if self._padded:
             features[MASK] = found[MASK] if MASK in found else make.rows(_mask(batch))

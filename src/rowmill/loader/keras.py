@@ -40,13 +40,15 @@ class OfBackend(MadeStream):
 
             return TorchTensors(matrices, upright=upright)
         if backend == "jax":
-            from rowmill.loader.tensors_jax import JaxTensors
+            from rowmill.loader.tensors_jax import ForCompiled, JaxTensors, on_cpu
 
+            if on_cpu():  # where a compiled step takes NumPy arrays at less cost than it takes to make others of them
+                self._cheap = ForCompiled(matrices, upright=upright)
             return JaxTensors(matrices, upright=upright)
         return NumpyTensors(matrices, upright=upright)
 
     def _wants_columns(self) -> bool:
-        return keras.backend.backend() not in ("torch", "jax")
+        return bool(keras.backend.backend() != "torch")
 
     def _asked_in_main(self) -> bool:
         return bool(keras.backend.backend() != "tensorflow")

@@ -29,7 +29,7 @@ class MadeStream(KerasStream):
 
     _form: SequenceBatches | DictBatches
     _LISTS: Form = "offsets"  # how list columns come if nobody says
-    _cheap: Tensors | None = None  # what TensorFlow's threads take at less cost than tensors
+    _cheap: Tensors | None = None  # what Keras takes in an epoch at less cost than tensors
 
     def _make(self, matrices: Sequence[Matrix], *, upright: bool, device: Any) -> Tensors:
         raise NotImplementedError
@@ -49,10 +49,10 @@ class MadeStream(KerasStream):
         self._form.attach(make, Lists(limits, dense, checked_form(lists, self._LISTS, make), fill))
 
     def _for_keras(self, main: bool) -> Iterator[Any]:
-        return super()._for_keras(main) if main else self._cheaply()
+        return self._cheaply() if main == self._asked_in_main() else super()._for_keras(main)
 
     def _cheaply(self) -> Iterator[Any]:
-        """The next epoch, of arrays that TensorFlow takes from a generator as they are; tensors it copies, twice."""
+        """The next epoch, of what Keras takes as it is: TensorFlow copies tensors of a generator, twice."""
         batches = self._stream.batches()
         return self._batches(batches) if self._cheap is None or self._maps else self._made(batches, self._cheap)
 

@@ -94,7 +94,9 @@ def _fill(store: Store, ds: Any, form: Form, batch_size: int, num_workers: int, 
         fetch = DataLoader(batches, batch_size=None, num_workers=num_workers, collate_fn=_itself)
         for start, arrays in fetch:
             flat = [array.reshape(len(array), -1) for array in arrays]
-            store.record([store.write(start, flat, [])])
+            for number, array in enumerate(flat):
+                store.write(number, array, start * array[0].nbytes)
+            store.record([store.piece(start, flat)])
             done(len(flat[0]))
 
 
@@ -148,7 +150,7 @@ class MappedItems(Dataset[Any]):
         """These items as one batch: the structure of an item, every tensor with one more dimension in front."""
         numbers = as_rows(rows, len(self))
         layout, room = self._shape.layout, max(1, len(numbers))
-        block = Block(layout, room, np.empty(Block.nbytes(layout, room), np.uint8))
+        block = Block.new(layout, room)
         self.store.gathered(numbers).deal(0, np.arange(len(numbers), dtype=np.uint32), [block])
         leaves = zip(self.form.leaves, block.matrices, strict=True)
         return self.form.filled([leaf.restored(matrix[: len(numbers)]) for leaf, matrix in leaves])

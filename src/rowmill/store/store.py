@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rowmill.errors import DamagedStoreError
-from rowmill.feed.block import Array
+from rowmill.feed.block import Array, Memory
 from rowmill.store import files
 from rowmill.store.layout import BUILDING, LISTS, MANIFEST, META, Shape, checked, manifest, tensordict_meta
 from rowmill.store.lists import Complete, Growing, Lists
@@ -31,6 +31,7 @@ from rowmill.store.pieces import Piece, Pieces, lines, parsed
 from rowmill.store.read import Gathered, Mapped, summed
 
 JOURNAL, CLAIMS = "journal", "claims"
+WRITERS = 64  # threads that have memory to pack in kept for them
 
 
 class Store:
@@ -49,6 +50,7 @@ class Store:
         if handle is not None:
             self._handles.callback(os.close, handle)
         self._read_to = 0
+        self.scratch = Memory(0 if complete else WRITERS)  # to pack rows in before they are written
         try:
             self._open_files()
         except BaseException:
@@ -225,11 +227,13 @@ class Store:
             with self._lock:
                 self._claims.discard((first, rows))
 
-    def write(self, start: int, matrices: Sequence[Array], lists: Sequence[tuple[Array, Array]]) -> Piece:
-        """Write rows to their place; they are there once the piece is recorded. Rows are claimed by the caller."""
+    def write(self, number: int, data: Array, offset: int) -> None:
+        """Write bytes of the file of a matrix. Their rows are claimed by the caller."""
+        files.write_at(self._files[number][0], data, offset)
+
+    def piece(self, start: int, matrices: Sequence[Array], lists: Sequence[tuple[Array, Array]] = ()) -> Piece:
+        """What is recorded of rows whose matrices are written; the values of their lists are written here."""
         rows = len(matrices[0]) if matrices else len(lists[0][1])
-        for (handle, _), array, matrix in zip(self._files, matrices, self.shape.layout.matrices, strict=True):
-            files.write_at(handle, array, start * matrix.row_bytes)
         assert isinstance(self._lists, Growing)
         places = self._lists.write(start, lists)
         checksum = summed([*matrices, *(array for values, lengths in lists for array in (lengths, values))])
@@ -254,7 +258,7 @@ class Store:
                 return
             if self.folder is None:
                 self._lists = self._ordered_lists()
-                self.complete = True
+                self.complete, self.scratch = True, Memory(0)
                 return
             if not self.here:
                 return  # another process was faster

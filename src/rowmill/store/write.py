@@ -2,12 +2,12 @@
 
 Comes in: a decoded fragment and the store that lacks some of its rows. Goes out: nothing; blocks are filled, and pieces
 written. Same type as `feed.pack.Columns`. A piece of about 1 MB is packed once into memory that stays in the cache;
-from there it is summed, written, and dealt to the batches.
+from there it is summed, dealt to the batches, and written with its neighbours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import polars as pl
@@ -19,6 +19,7 @@ from rowmill.feed.ragged import values_and_offsets
 from rowmill.store.pieces import Piece
 from rowmill.store.read import Mapped
 from rowmill.store.store import Store
+from rowmill.store.windows import Windows
 
 
 class WriteThrough:
@@ -33,15 +34,15 @@ class WriteThrough:
         done, left = start, start + len(places)
         try:
             with self._store.claim(self._first + start, len(places)) as gaps:
-                pieces, memory = list[Piece](), self._memory()
-                for gap, count in gaps:
-                    for first, rows in self._cut(gap - self._first, count):
-                        self._columns.deal(done, places[done - start : first - start], blocks)
-                        done = first
-                        packed = self._pack(first, rows, memory)
-                        self._dealt(packed, places[first - start : first - start + rows], blocks)
-                        done = first + rows
-                        pieces.append(self._write(first, packed, rows))
+                windows, pieces = Windows(self._store, huge=False), list[Piece]()
+                for first, rows in self._cut(gaps):
+                    self._columns.deal(done, places[done - start : first - start], blocks)
+                    done = first
+                    packed = self._pack(first, rows, windows)
+                    self._dealt(packed, places[first - start : first - start + rows], blocks)
+                    done = first + rows
+                    pieces.append(self._piece(first, packed))
+                windows.flush()
                 self._store.record(pieces)
         except OSError as error:
             self._failed(error)
@@ -50,33 +51,31 @@ class WriteThrough:
     def keep(self) -> None:
         """Write all rows to the store, and to nowhere else."""
         with self._store.claim(self._first, self.rows) as gaps:
-            memory = self._memory()
-            cuts = [cut for gap, count in gaps for cut in self._cut(gap - self._first, count)]
-            self._store.record([self._write(first, self._pack(first, rows, memory), rows) for first, rows in cuts])
+            windows = Windows(self._store, huge=True)
+            pieces = [self._piece(first, self._pack(first, rows, windows)) for first, rows in self._cut(gaps)]
+            windows.flush()
+            self._store.record(pieces)
 
-    def _cut(self, first: int, rows: int) -> Iterator[tuple[int, int]]:
-        """These rows, numbered within the fragment, in runs that end where pieces end."""
-        each, stop = self._store.shape.piece_rows, first + rows
-        while first < stop:
-            end = min(stop, ((self._first + first) // each + 1) * each - self._first)
-            yield first, end - first
-            first = end
+    def _cut(self, gaps: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        """These rows of the table, numbered within the fragment, in runs that end where pieces end."""
+        each = self._store.shape.piece_rows
+        for gap, count in gaps:
+            first, stop = gap, gap + count
+            while first < stop:
+                end = min(stop, (first // each + 1) * each)
+                yield first - self._first, end - first
+                first = end
 
-    def _memory(self) -> NDArray[np.uint8]:
-        """Room for one piece, used for one after another: new memory for each would cost as much as packing it."""
-        shape = self._store.shape
-        return np.empty(Block.nbytes(shape.layout, shape.piece_rows), np.uint8)
-
-    def _pack(self, first: int, rows: int, memory: NDArray[np.uint8]) -> Block:
-        block = Block(self._store.shape.layout, rows, memory)
+    def _pack(self, first: int, rows: int, windows: Windows) -> Block:
+        block = windows.block(self._first + first, rows)
         self._columns.deal(first, np.arange(rows, dtype=np.uint32), [block])
         return block
 
     def _dealt(self, packed: Block, places: NDArray[np.uint32], blocks: Sequence[Block]) -> None:
         Mapped(self._store.shape.layout, packed.rows, packed.addresses, packed).deal(0, places, blocks)
 
-    def _write(self, first: int, packed: Block, rows: int) -> Piece:
-        return self._store.write(self._first + first, packed.matrices, self._lists(first, rows))
+    def _piece(self, first: int, packed: Block) -> Piece:
+        return self._store.piece(self._first + first, packed.matrices, self._lists(first, packed.rows))
 
     def _lists(self, first: int, rows: int) -> list[tuple[Array, Array]]:
         """Values and lengths of the list columns of these rows."""
