@@ -20,6 +20,6 @@ def ask(journal: Journal, *, quick: bool) -> None:
         runs[f"ceiling {columns}"] = contestants.repeated(contestants.ceiling(table), laps)
     for run in runs.values():
         read(run)
-    for number, name, reading in rounds(runs, 2 if quick else 5):
+    for number, name, reading in rounds(runs, 2 if quick else 9):
         contestant, columns_read = name.split()
         journal.add("columns", contestant, number, reading, varied=int(columns_read))

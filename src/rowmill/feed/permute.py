@@ -68,7 +68,7 @@ def deal(rows: int, batch_rows: int, key: int, empty: Empty = np.empty) -> NDArr
     drawn = empty(-(-rows // 4) * 4, np.uint16)
     _draw(drawn, bins, np.uint64(key))
     parts = bins + -(-rows // batch_rows)
-    part = empty(rows, np.uint16 if parts <= 1 << 16 else np.uint32)  # small enough to shuffle a bin in the cache
+    part = empty(rows, np.uint16 if parts <= 1 << 16 else np.uint32)  # of rows in bins that are cut
     places: NDArray[np.uint32] = empty(rows, np.uint32)
     _deal(places, drawn, part, bins, batch_rows, parts, np.uint64(key))
     return places
@@ -160,24 +160,29 @@ def _deal(places: Any, drawn: Any, part: Any, bins: Any, batch_rows: Any, parts:
         counts[drawn[row]] += np.uint32(1)
     free = np.empty(bins, np.uint32)  # the next free place of each bin
     free_part = np.empty(parts, np.uint32)  # and of each part of one
+    is_cut = np.zeros(bins, np.bool_)
     number, first = 0, 0
     for number_of_bin in range(bins):
         free[number_of_bin] = first
         begin, end = first, first + np.int64(counts[number_of_bin])
-        before = number
+        is_cut[number_of_bin] = end > (first // batch_rows + 1) * batch_rows
         while first < end:
             stop = min(end, (first // batch_rows + 1) * batch_rows)
-            part[first:stop] = number
+            if is_cut[number_of_bin]:
+                part[first:stop] = number
             free_part[number] = first
             number, first = number + 1, stop
-        if number > before + 1:
+        if is_cut[number_of_bin]:
             _shuffle(part[begin:end], _mix(key ^ np.uint64(number_of_bin + 1)))
     for row in range(rows):
         bin_drawn = drawn[row]
-        part_drawn = part[free[bin_drawn]]
-        free[bin_drawn] += np.uint32(1)
-        places[row] = free_part[part_drawn]
-        free_part[part_drawn] += np.uint32(1)
+        place = free[bin_drawn]
+        free[bin_drawn] = place + np.uint32(1)
+        if is_cut[bin_drawn]:  # few are
+            part_drawn = part[place]
+            place = free_part[part_drawn]
+            free_part[part_drawn] = place + np.uint32(1)
+        places[row] = place
 
 
 @njit(nogil=True, cache=True)
