@@ -9,10 +9,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from rowmill import Dataset
+from rowmill.store import files
 from rowmill.store.read import summed
+from rowmill.store.windows import HUGE
+from tests.conftest import make_table, write_files
 from tests.store.common import digest, lists_folder, settle, stream, table_with_lists
 
 
@@ -109,3 +113,28 @@ def test_the_programs_of_the_page_run(tmp_path):
     code = "\n".join(programs)
     found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=200)
     assert found.returncode == 0, found.stderr
+
+
+def test_a_store_that_is_built_is_written_in_huge_pages(tmp_path, monkeypatch):
+    """Whole windows of 2 MB, which the page cache keeps in one page; an epoch writes small pages, which come sooner."""
+    frame = make_table(120_000).select("id", *(pl.col("id").alias(f"c{i}") for i in range(9)), "x1", "label")
+    write_files(tmp_path / "table", frame, files=2, row_group=60_000)
+    writes = []
+    real = files.write_at
+
+    def noted(handle, data, offset):
+        writes.append((Path(os.readlink(f"/proc/self/fd/{handle}")).name, offset, memoryview(data).nbytes))
+        real(handle, data, offset)
+
+    monkeypatch.setattr(files, "write_at", noted)
+    built = stream(tmp_path / "table", tmp_path / "built", memory="1GB", batch_size=1000)
+    built.build_cache()
+    ids = [(offset, size) for name, offset, size in writes if name == "int64.memmap"]
+    whole = [offset for offset, size in ids if size == HUGE and offset % HUGE == 0]
+    assert sum(size for _, size in ids) == 120_000 * 80 and len(ids) <= 8
+    assert sorted(whole) == [0, HUGE, 3 * HUGE]  # the first of the two files ends within the third
+    writes.clear()
+    first = stream(tmp_path / "table", tmp_path / "first", memory="1GB", batch_size=1000)
+    wanted = digest(stream(tmp_path / "table", memory="1GB", batch_size=1000).batches())
+    assert digest(first.batches()) == wanted == digest(built.batches())
+    assert max(size for name, _, size in writes if name == "int64.memmap") < HUGE

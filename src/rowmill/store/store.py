@@ -232,7 +232,7 @@ class Store:
         files.write_at(self._files[number][0], data, offset)
 
     def piece(self, start: int, matrices: Sequence[Array], lists: Sequence[tuple[Array, Array]] = ()) -> Piece:
-        """What is recorded of rows whose matrices are written; the values of their lists are written here."""
+        """What to record of rows once their matrices are written. The values of their lists are written here."""
         rows = len(matrices[0]) if matrices else len(lists[0][1])
         assert isinstance(self._lists, Growing)
         places = self._lists.write(start, lists)
