@@ -230,6 +230,15 @@ def test_as_a_module_with_its_version_and_exit_code():
     assert python("-m", "rowmill", "inspect", "nowhere").returncode == 1
 
 
+def test_a_header_that_names_a_column_twice_can_be_replaced(tmp_path, run, answer):
+    (tmp_path / "t.csv").write_text("id,id\n1,2\n")
+    code, _, said = run("convert", tmp_path / "t.csv", tmp_path / "t")
+    assert code == 1 and "--names and --header" in said
+    answer("convert", tmp_path / "t.csv", tmp_path / "t", "--names", "a,b", "--header")
+    assert rowmill.Dataset(tmp_path / "t").to_polars().rows(named=True) == [{"a": 1, "b": 2}]
+    assert answer("inspect", tmp_path / "t.csv", "--sep", ";")["rows"] == 1
+
+
 def test_without_typer_it_names_the_extra():
     code = "import sys; sys.modules['typer'] = None; from rowmill.cli import main; sys.exit(main(['inspect', '.']))"
     done = python("-c", code)

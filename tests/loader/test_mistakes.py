@@ -53,6 +53,9 @@ def test_a_state_of_other_columns_says_so_and_not_that_memory_differs():
         Loader(big, 10, columns=["a", "b"], shuffle=True, memory="200KB").load_state_dict(state)
 
 
+LISTS = pl.DataFrame({"n": [[1], None], "s": [["a"], ["b"]]})
+
+
 def test_nulls_that_cannot_be_masked_are_not_said_to_be():
     holes = rowmill.Dataset(pd.DataFrame({"id": [1, 2], "x": [1.0, None], "y": [0.0, 1.0]}))
     with pytest.raises(ValueError, match="fill them") as caught:
@@ -60,6 +63,9 @@ def test_nulls_that_cannot_be_masked_are_not_said_to_be():
     assert "mask" not in str(caught.value)
     with pytest.raises(ValueError, match="'mask'"):
         list(Loader(holes, 2, columns=["x"]))
+    with pytest.raises(ValueError, match="fill them") as caught:
+        list(Loader(LISTS, 2, columns=["n"]))
+    assert "mask" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -68,6 +74,14 @@ def test_nulls_that_cannot_be_masked_are_not_said_to_be():
         (lambda: Loader(FRAME, 2, columns=3), "found 3 where names of columns were wanted"),
         (lambda: Loader(FRAME, 2, transforms=dict), "transforms is a function; wanted a list"),
         (lambda: list(Loader(FRAME, 2, transforms=[lambda f: None])), "a transform gave None; wanted the features"),
+        (lambda: Loader(FRAME, 2, transforms=[5]), "transforms holds 5; wanted functions"),
+        (lambda: Loader(FRAME, 2, threads=1.5), "threads is 1.5; wanted at least 1"),
+        (lambda: Loader({"a": [1]}, 1, nulls={"a": "x"}), "nulls='x' for 'a', which is int64; wanted 'error', 'mask'"),
+        (lambda: Loader({"a": [1]}, 1, weights=lambda rows: rows), r"wanted f\(first, rows\), which gives a weight"),
+        (lambda: Loader({"a": [1]}, 1, shuffle="full"), r"pass cache='auto' or a folder, and call build_cache\(\)"),
+        (lambda: Loader(LISTS, 1, columns=["n"], sparse_names=["n"], sparse_max={"n": 2, "m": 1}), "names 'm'"),
+        (lambda: Loader(LISTS, 1, columns=["s"]), "turn it into numbers first, for example with Categorify"),
+        (lambda: rowmill.Dataset(pd.DataFrame({"q": [1, 2], "a": [1, "x"]})), "column 'a' .* has values of int, str"),
         (lambda: Workflow([]).fit(FRAME), "no columns"),
         (lambda: Loader(FRAME, 2, columns=["name"], nulls={"name": 0}), "nulls=0 for 'name', which holds strings"),
         (lambda: rowmill.Dataset(FRAME, partsize="1MB"), "did you mean 'part_size'"),
@@ -75,7 +89,7 @@ def test_nulls_that_cannot_be_masked_are_not_said_to_be():
     ],
 )
 def test_more_that_cannot_be_meant(make, says):
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises((ValueError, TypeError), match=says):
         make()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,9 +19,16 @@ MixingColumn = Annotated[str | None, typer.Option(help="A column (a label, a tim
 Shuffle = Annotated[bool, typer.Option("--shuffle/--no-shuffle", help="Whether epochs are shuffled.")]
 
 
-def inspect(path: shown.Path_, engine: shown.Engine = None, sample: Sample = 200_000, json: shown.Json = False) -> None:
+def inspect(
+    path: shown.Path_,
+    engine: shown.Engine = None,
+    sep: shown.Separator = None,
+    sample: Sample = 200_000,
+    json: shown.Json = False,
+) -> None:
     """Show a table: schema, rows, row groups, nulls, cardinalities, and what could be better."""
-    facts = measure_table(Dataset(path, engine), path, sample=sample)
+    options: dict[str, Any] = {} if sep is None else {"sep": sep}
+    facts = measure_table(Dataset(path, engine, **options), path, sample=sample)
     if json:
         shown.emit(facts.to_dict())
         return

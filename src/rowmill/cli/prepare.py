@@ -94,14 +94,18 @@ def convert(
     row_group_size: GroupRows = None,
     compression: Annotated[str, typer.Option(help="snappy, zstd, lz4, gzip or none.")] = "snappy",
     engine: shown.Engine = None,
-    sep: Annotated[str | None, typer.Option(help="CSV: what separates fields.")] = None,
-    names: Annotated[Names, typer.Option(help="CSV: names of the columns, where the file has none.")] = None,
+    sep: shown.Separator = None,
+    names: Annotated[Names, typer.Option(help="CSV: names of the columns.")] = None,
+    header: Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", help="CSV: whether the first line holds names; so it is without --names."),
+    ] = None,
     hex_: Annotated[Names, typer.Option("--hex", help="Columns of hexadecimal text, to be read as integers.")] = None,
     json: shown.Json = False,
 ) -> None:
     """Write CSV, Arrow or Parquet files as Parquet that suits streaming."""
     start = time.perf_counter()
-    options: dict[str, Any] = {"sep": sep, "names": shown.names(names)}
+    options: dict[str, Any] = {"sep": sep, "names": shown.names(names), "has_header": header}
     dtypes = dict.fromkeys(shown.names(hex_) or (), "hex")
     data = Dataset(path, engine, dtypes=dtypes or None, **{k: v for k, v in options.items() if v is not None})
     data.to_parquet(output, output_files=files, row_group_size=row_group_size, compression=compression)

@@ -13,8 +13,9 @@ from rich.table import Table
 Path_ = Annotated[str, typer.Argument(metavar="PATH", help="A file, folder, pattern or URL of Parquet, CSV or Arrow.")]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
 Engine = Annotated[str | None, typer.Option(help="parquet, csv or ipc; by default told by the file names.")]
-BatchSize = Annotated[int, typer.Option(help="Rows of a batch.")]
+BatchSize = Annotated[int, typer.Option(min=1, help="Rows of a batch.")]
 Columns = Annotated[list[str] | None, typer.Option(help="Columns to load, separated by commas; by default all.")]
+Separator = Annotated[str | None, typer.Option(help="CSV: what separates fields.")]
 Memory = Annotated[str, typer.Option(help="What loading may take, such as 1GB.")]
 
 

@@ -88,6 +88,7 @@ class Feed:
     def batches(self, first_batch: int = 0) -> Iterator[Batch]:
         """The batches from `first_batch` on. Threads start with the first `next()` and end with the iteration."""
         try:
+            self._stats.begin()
             self._start()
             for number, chunk in enumerate(self._chunks):
                 filling, complete = self._wait(number)

@@ -63,7 +63,11 @@ class Selection:
             if isinstance(column.dtype, pl.List | pl.Array):
                 nulls += column.explode(empty_as_null=False, keep_nulls=False).null_count()
             if nulls:
-                mask = f", or get a column {name + NULL_SUFFIX!r} that marks them with nulls={{{name!r}: 'mask'}}"
+                mask = (
+                    ""
+                    if column.dtype.is_nested()
+                    else f", or get a column {name + NULL_SUFFIX!r} that marks them with nulls={{{name!r}: 'mask'}}"
+                )
                 raise NullError(
                     f"column {name!r} has {nulls} nulls in {where}, and a tensor has no null; fill them with "
                     f"nulls={{{name!r}: 0}} (any value){mask if self.masks else ''}"
@@ -230,6 +234,10 @@ class Selector:
                 )
             self._add_mask(spec)
             policy = 0
+        if isinstance(policy, str):
+            raise ArgumentError(
+                f"nulls={policy!r} for {spec.name!r}, which is {spec.dtype}; wanted 'error', 'mask' or a number"
+            )
         if spec.is_list:  # of fixed length: a null row is a row of fill values
             assert spec.width is not None
             row = pl.lit([policy] * spec.width, dtype=pl.Array(_polars(np.dtype(spec.dtype)), spec.width))
@@ -244,9 +252,12 @@ class Selector:
 def refused(spec: ColumnSchema) -> DtypeError:
     """The error for a column that no tensor can hold exactly."""
     kind = f"list of {spec.dtype}" if spec.is_list else spec.dtype
+    how = f"with Dataset(..., dtypes={{{spec.name!r}: 'float64'}})"
+    if spec.is_list or spec.dtype.startswith("list"):
+        how = "with Categorify" if "string" in spec.dtype else "with Expr"
     return DtypeError(
         f"column {spec.name!r} is {kind}, which no tensor holds exactly; leave it out, or turn it into numbers first, "
-        f"for example with Dataset(..., dtypes={{{spec.name!r}: 'float64'}})"
+        f"for example {how}"
     )
 
 

@@ -9,6 +9,7 @@ several passes, which are spread over the epoch like fragments of their own. Cal
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -38,6 +39,18 @@ class Drawn:
     epoch: int
 
 
+def _check_function(weights: Callable[..., ArrayLike]) -> None:
+    try:
+        inspect.signature(weights).bind(0, 0)
+    except TypeError as error:
+        raise ArgumentError(
+            f"the function given as weights= cannot be called with two numbers ({error}); wanted f(first, rows), which "
+            f"gives a weight for each of `rows` rows of the table from row `first` on"
+        ) from error
+    except ValueError:  # some built-in functions have no signature
+        return
+
+
 _NUMBERS = ("int", "uint", "float", "bool", "decimal")
 
 
@@ -47,6 +60,8 @@ class Draw:
     def __init__(self, source: Source, weights: Weights | None, balance: str | None) -> None:
         if weights is not None and balance is not None:
             raise ArgumentError("both weights= and balance= are given; wanted one of them")
+        if callable(weights):
+            _check_function(weights)
         self._source = source
         self._function = weights if callable(weights) else None
         self._column = weights if isinstance(weights, str) else balance

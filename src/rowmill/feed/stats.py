@@ -50,6 +50,10 @@ class Stats:
     _moments: list[Moment] = field(default_factory=list, repr=False)
     _every: int = field(default=1, repr=False)
 
+    def begin(self) -> None:
+        """The first batch has been asked for; what was before is neither loading nor training."""
+        self.started, self._cpu = time.perf_counter(), time.process_time()
+
     def count(self, rows: int, padding: int) -> None:
         self.rows += rows - padding
         self.batches += 1
@@ -148,7 +152,7 @@ class RunReport(Shown):
     @property
     def verdict(self) -> str:
         share = f"the training loop waited for data {self.waited / self.seconds:.0%} of the time"
-        if self.seconds < SHORT and self.bound in ("cpu", "storage"):
+        if self.seconds < SHORT:
             share += f" (of {self.seconds:.2f} s: too short to be sure)"
         if self.bound == "unknown":
             return "nothing has been delivered yet"
@@ -157,7 +161,7 @@ class RunReport(Shown):
         if self.bound == "cpu":
             return (
                 f"data-bound, by the processor: {share} while the cores were busy; "
-                f"read fewer columns, use smaller dtypes (index_dtype='int32'), or give it more cores"
+                f"read fewer columns, use smaller dtypes (ids as int32), or give it more cores"
             )
         return (
             f"data-bound, by storage: {share} while the cores were idle; "

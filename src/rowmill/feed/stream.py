@@ -110,8 +110,8 @@ class Stream:
         self._row_bytes = max(1.0, selection.layout.row_bytes + loose)
         self.fragments = fit_fragments(self.source.fragments, max(1, int(self._budget.fragment / self.read_bytes)))
         self._largest = max((fragment.rows for fragment in self.fragments), default=1)
-        if threads is not None and threads < 1:
-            raise ArgumentError(f"threads is {threads}; wanted at least 1, or None for one per core")
+        if threads is not None and (not isinstance(threads, int) or threads < 1):
+            raise ArgumentError(f"threads is {threads!r}; wanted at least 1, or None for one per core")
         self.threads = self._budget.threads(threads or min(8, cores()), self._largest * self.read_bytes)
         self.plan()  # so that what is wrong is said now
         self.kept: Kept | None = None if cache is None else cache.bind(self._request())
@@ -366,6 +366,7 @@ def _is_full(shuffle: Any, cache: Cache | None) -> bool:
         raise ArgumentError(f"shuffle={shuffle!r}; wanted True, False or 'full'")
     if shuffle == "full" and cache is None:
         raise ArgumentError(
-            "shuffle='full' draws from all rows at once, and there is no cache; pass cache='auto' or a folder"
+            "shuffle='full' draws from all rows at once, and there is no cache; pass cache='auto' or a folder, and "
+            "call build_cache() once"
         )
     return bool(shuffle == "full")

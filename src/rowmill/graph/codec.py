@@ -246,6 +246,6 @@ _CODE = {
 
 def _refused(what: str) -> WorkflowFileError:
     return WorkflowFileError(
-        f"an expression holds {what!r}, which cannot be saved or loaded safely; use LambdaOp with a function that is "
-        f"given again at loading"
+        f"an expression holds {what!r}, which a workflow can neither compare, save nor load safely; use LambdaOp with "
+        f"a function that is given again at loading"
     )

@@ -11,7 +11,7 @@ import polars as pl
 
 from rowmill.errors import ArgumentError
 from rowmill.schema import Schema
-from rowmill.sources.frames import as_frame
+from rowmill.sources.frames import as_frame, as_pandas
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def as_rows(given: Any, schema: Schema | None = None) -> Rows:
             f"cannot transform {type(given).__name__}; wanted a Dataset, a frame, a dict, or a list of dicts"
         )
     if type(given).__module__.split(".")[0] == "pandas":
-        return Rows(frame, lambda made: made.to_pandas())
+        return Rows(frame, as_pandas)
     if type(given).__module__.split(".")[0] == "pyarrow":
         return Rows(frame, lambda made: made.to_arrow())
     return Rows(frame, lambda made: made)

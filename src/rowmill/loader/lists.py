@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rowmill.errors import ArgumentError, ColumnError
+from rowmill.errors import ArgumentError, ColumnError, closest
 from rowmill.feed.block import Array
 from rowmill.loader.tensors import Tensors
 from rowmill.schema import Schema
@@ -23,6 +23,9 @@ Form = Literal["ragged", "offsets"]
 def checked_limits(schema: Schema, names: Sequence[str] | None, limits: Mapping[str, int] | None) -> dict[str, int]:
     """The longest row allowed of each list column in `names`."""
     found = {}
+    for name in limits or ():
+        if name not in schema:
+            raise ColumnError(f"sparse_max names {name!r}, which is no column{closest(name, schema.column_names)}")
     for name in names or ():
         if not schema[name].is_list:
             raise ColumnError(f"sparse_names holds {name!r}, which is {schema[name].dtype}; wanted a list column")

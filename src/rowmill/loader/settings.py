@@ -74,6 +74,9 @@ def checked_transforms(transforms: Any) -> list[Callable[..., Any]]:
     """Functions of features, as a list."""
     if callable(transforms):
         raise ArgumentError("transforms is a function; wanted a list of them: transforms=[f]")
+    for transform in transforms or ():
+        if not callable(transform):
+            raise ArgumentError(f"transforms holds {transform!r}; wanted functions of a dict of features")
     return list(transforms or ())
 
 

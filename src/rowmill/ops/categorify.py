@@ -13,7 +13,7 @@ import polars as pl
 from rowmill.errors import ArgumentError, UnseenValueError
 from rowmill.graph.operator import Fitted, Inputs, Output, StatOperator
 from rowmill.graph.selector import Group, members
-from rowmill.ops.columns import like, retagged
+from rowmill.ops.columns import check_names, like, retagged
 from rowmill.ops.embedding import embedding_size
 from rowmill.ops.vocabulary import Vocabulary, given_vocabulary, named, write_vocabulary
 from rowmill.schema import ColumnSchema, Tags
@@ -82,6 +82,11 @@ class Categorify(StatOperator):
     def vocabularies(self, inputs: Inputs) -> list[Vocabulary]:
         """What is encoded together: one vocabulary for each column or group."""
         made = [self._vocabulary(group) for group in inputs.groups]
+        known = [
+            name for vocabulary in made for name in (vocabulary.name, "_".join(vocabulary.columns), *vocabulary.columns)
+        ]
+        for what in ("freq_threshold", "max_size", "num_buckets", "vocabs"):
+            check_names(getattr(self, what), known, what)
         shared = [name for vocabulary in made if not vocabulary.combined for name in vocabulary.columns]
         twice = sorted({name for name in shared if shared.count(name) > 1})
         if twice:

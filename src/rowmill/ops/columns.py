@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,10 +30,15 @@ def per_column(given: Any, schema: Schema, what: str) -> dict[str, Any]:
     """A setting for each column: one for all, or a dict by column name."""
     if not isinstance(given, Mapping):
         return dict.fromkeys(schema.column_names, given)
-    for name in given:
-        if name not in schema:
-            raise ColumnError(f"{what} names {name!r}, which is not selected{closest(str(name), schema.column_names)}")
+    check_names(given, schema.column_names, what)
     return dict(given)
+
+
+def check_names(given: Any, known: Sequence[str], what: str) -> None:
+    """Refuse a dict by column name that names something else."""
+    for name in given if isinstance(given, Mapping) else ():
+        if name not in known:
+            raise ColumnError(f"{what} names {name!r}, which is not selected{closest(str(name), list(known))}")
 
 
 def whole_number(value: Any, what: str, least: int) -> int:

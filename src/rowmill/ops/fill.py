@@ -64,6 +64,8 @@ def _fitting(fill: Any, column: ColumnSchema) -> pl.Expr:
     try:
         if leaf.is_integer() and isinstance(fill, float) and not fill.is_integer():
             raise ArgumentError("not whole")
+        if not leaf.is_numeric() and leaf != pl.Boolean and isinstance(fill, bool | int | float):
+            raise ArgumentError("a number is no text, and no time")
         return pl.lit(pl.Series([fill]).cast(leaf, strict=True).item(), dtype=leaf)
     except (ArgumentError, pl.exceptions.PolarsError, TypeError, OverflowError) as error:
         raise ArgumentError(

@@ -12,6 +12,7 @@ from rowmill.errors import ArgumentError
 from rowmill.graph.operator import Change, Fitted, Inputs, Operator, Output, numeric, one_per_column
 from rowmill.ops.columns import retagged
 from rowmill.schema import ColumnSchema, Tags
+from rowmill.sources.frames import as_pandas
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,10 +41,10 @@ class Filter(Operator):
             return frame.select(self.f.alias("kept")).to_series().fill_null(value=False).arg_true()
         import pandas as pd
 
-        result = self.f(frame.to_pandas())
+        result = self.f(as_pandas(frame))
         if isinstance(result, pd.DataFrame):
             return pl.Series(result.index.to_numpy()).cast(pl.UInt32)
-        kept = result if isinstance(result, pl.Series) else pl.Series(pd.Series(result).to_numpy())
+        kept = result if isinstance(result, pl.Series) else pl.Series(pl.from_pandas(pd.Series(result)))
         if kept.dtype != pl.Boolean or len(kept) != frame.height:
             raise ArgumentError(
                 f"the function of Filter gave {len(kept)} values of {kept.dtype} for {frame.height} rows; wanted a "

@@ -13,6 +13,7 @@ import polars as pl
 from rowmill.errors import ArgumentError, ColumnError, MissingExtraError
 from rowmill.graph.operator import Fitted, Inputs, Operator, Output
 from rowmill.schema import ColumnSchema, Schema
+from rowmill.sources.frames import as_pandas
 from rowmill.sources.types import column_schema, frame_type, plain
 
 if TYPE_CHECKING:
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
 class LambdaOp(Operator):
     """`f(column)` or `f(column, frame)` for each selected column, with a pandas Series and frame; one value a row.
 
-    The result's type is what `f` gives for an empty column, or `dtype`. `dependency`: columns that the frame has
-    besides those selected. `tags` and `properties` are added to the columns. Saved by the name of `f`, which is given
-    again when the workflow is loaded.
+    Integers and flags beside nulls come in pandas's nullable types (Int64, boolean), so that they stay exact: fill them
+    before a cast. The result's type is what `f` gives for an empty column, or `dtype`. `dependency`: columns that the
+    frame has besides those selected. `tags` and `properties` are added to the columns. Saved by the name of `f`, which
+    is given again when the workflow is loaded.
     """
 
     needs: ClassVar[str] = "dependency"
@@ -142,7 +144,7 @@ class LambdaOp(Operator):
     def _called(self, name: str, frame: pl.DataFrame) -> pl.Series:
         import pandas as pd
 
-        given = frame.to_pandas()
+        given = as_pandas(frame)
         result = self.f(given[name], given) if self._takes == 2 else self.f(given[name])
         if isinstance(result, pl.Series):
             return result.alias(name)

@@ -98,7 +98,10 @@ def _columns(line: bytes, options: CsvOptions, name: str) -> tuple[str, ...]:
         return tuple(f"column_{i}" for i in range(len(found)))
     twice = [c for c in found if found.count(c) > 1]
     if twice:
-        raise DataFileError(f"{name} names column {twice[0]!r} twice; wanted unique names; pass names= and header=0")
+        raise DataFileError(
+            f"{name} names column {twice[0]!r} twice; wanted unique names; pass names= and header=0 "
+            f"(rowmill convert: --names and --header)"
+        )
     return tuple(found)
 
 

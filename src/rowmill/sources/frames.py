@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
-from rowmill.errors import ArgumentError
+from rowmill.errors import ArgumentError, DtypeError
 from rowmill.lock import Lock
 from rowmill.schema import Schema
 from rowmill.sources.fingerprint import of_frame, stamp_frame
@@ -28,6 +29,7 @@ from rowmill.sources.types import conform, plain, schema_of
 from rowmill.sources.widths import Widths
 
 _FRAGMENT_ROWS = 131_072
+_PANDAS_INTEGERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)
 
 
 class FrameSource:
@@ -139,10 +141,43 @@ def as_frame(given: Any) -> pl.DataFrame | None:
         names = [str(c) for c in given.columns]
         if len(set(names)) != len(names):
             raise ArgumentError("columns named twice in the pandas frame; names must be unique; rename them")
-        return pl.from_pandas(given.set_axis(names, axis=1), include_index=False)
+        try:
+            return pl.from_pandas(given.set_axis(names, axis=1), include_index=False)
+        except (pa.ArrowException, TypeError, ValueError, pl.exceptions.PolarsError) as error:
+            raise _mixed(given, names) from error
     if hasattr(given, "__arrow_c_stream__") and not isinstance(given, str):
         return pl.DataFrame(given)
     return None
+
+
+def as_pandas(frame: pl.DataFrame) -> Any:
+    """A pandas frame. Integers and flags beside nulls keep their values, in pandas's nullable types (Int64, boolean):
+    as floats they would differ from the same values in a piece of the table that has no null.
+    """
+    import pandas as pd
+
+    made = frame.to_pandas()
+    for series in frame.get_columns():
+        if series.null_count() and (series.dtype == pl.Boolean or series.dtype in _PANDAS_INTEGERS):
+            flags = series.dtype == pl.Boolean
+            kind = pd.arrays.BooleanArray if flags else pd.arrays.IntegerArray
+            values = series.fill_null(value=False) if flags else series.fill_null(0)
+            made[series.name] = kind(values.to_numpy().copy(), series.is_null().to_numpy().copy())
+    return made
+
+
+def _mixed(frame: Any, names: list[str]) -> DtypeError:
+    """The error for a pandas frame with a column that is no column of a table."""
+    for name, (_, series) in zip(names, frame.items(), strict=True):
+        try:
+            pl.from_pandas(series)
+        except (pa.ArrowException, TypeError, ValueError, pl.exceptions.PolarsError) as error:
+            kinds = sorted({type(value).__name__ for value in series.head(1000)})
+            return DtypeError(
+                f"column {name!r} of the pandas frame has values of {', '.join(kinds)} ({error}); wanted one type; "
+                f"convert it first, for example with frame[{name!r}].astype(str)"
+            )
+    return DtypeError("the pandas frame cannot be read as a table; wanted columns of one type each")
 
 
 def _from_arrays(arrays: Mapping[str, Any]) -> pl.DataFrame:
