@@ -9,7 +9,7 @@ import numpy as np
 import rowmill
 
 COLUMNS, TARGET = ["id", "cat_b", "cat_a", "x2"], "label"
-COMMON = {"shuffle": True, "seed": 7, "memory": "400KB"}
+COMMON = {"shuffle": True, "seed": 7, "memory": "200KB"}  # several chunks
 
 
 def loader_of(name, data, **options):

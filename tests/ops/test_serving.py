@@ -59,6 +59,16 @@ def test_the_frame_that_was_fitted_is_encoded_out_of_fold(kind):
     assert other.transform(FRAME[:1].to_dicts()[0])["TE_city_label"] != wanted["TE_city_label"][0]
 
 
+def test_a_missing_integer_is_missing_however_it_is_written():
+    workflow = Workflow(["u"] >> ops.Categorify()).fit(pl.DataFrame({"u": [1, 2, None]}))
+    rows = [{"u": 2}, {"u": None}]
+    wanted = workflow.transform(rows)
+    for nothing in (float("nan"), np.nan, pd.NA):
+        assert workflow.transform([{"u": 2}, {"u": nothing}]) == wanted
+        assert workflow.transform({"u": nothing}) == wanted[1]
+    assert workflow.transform(pd.DataFrame({"u": [2, np.nan]}))["u"].to_list() == [row["u"] for row in wanted]
+
+
 def test_a_function_that_fails_says_so_at_once_and_where(tmp_path):
     with pytest.raises(ArgumentError, match=r"fails on an empty column: AttributeError.*dtype="):
         Workflow(["x"] >> ops.LambdaOp(lambda c: c.fooo) >> ops.Normalize()).fit(FRAME)

@@ -1,5 +1,7 @@
 """CSV files as a source: quotes, options of pandas and Polars, types, hex, blank lines, pieces."""
 
+import gzip
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -162,3 +164,10 @@ def test_matches_pandas(tmp_path):
     table = pd.DataFrame({"i": [1, 2], "s": ["a", 'b "c"'], "f": [0.5, None]})
     table.to_csv(tmp_path / "a.csv", index=False)
     assert Dataset(tmp_path).to_polars().rows() == [(1, "a", 0.5), (2, 'b "c"', None)]
+
+
+def test_a_compressed_file_says_so(tmp_path):
+    with gzip.open(tmp_path / "a.csv.gz", "wt") as file:
+        file.write("x,y\n1,2\n")
+    with pytest.raises(DataFileError, match=r"is compressed \(gzip\).*unpack it first"):
+        Dataset(tmp_path / "a.csv.gz", engine="csv")

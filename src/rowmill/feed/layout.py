@@ -46,6 +46,7 @@ class Selection:
     expressions: tuple[pl.Expr, ...]  # of columns that are not delivered as they are read
     must_be_full: tuple[str, ...]  # columns in which a null is an error
     masks: bool = True  # whether nulls could be marked in columns of their own
+    planned_bytes: int = 0  # of a row in the widest dtypes of any loader: by these the order of all is planned
 
     def prepare(self, frame: pl.DataFrame, where: str) -> pl.DataFrame:
         """The frame with all columns of the layout and without nulls. `where` says in an error what was being read."""
@@ -87,6 +88,7 @@ class Selector:
         self._expressions: dict[str, pl.Expr | None] = {}  # None: as it is read
         self._full: list[str] = []
         self._read: dict[str, None] = {}
+        self._planned_bytes = 0
         if isinstance(nulls, str) and nulls not in ("error", "mask"):
             raise ArgumentError(f"nulls={nulls!r}; wanted 'error', 'mask', a fill value, or a dict of them by column")
         if isinstance(nulls, Mapping):
@@ -99,14 +101,24 @@ class Selector:
                 raise ColumnError(f"no column {name!r} among the {len(known)} of this dataset{closest(name, known)}")
 
     def matrix(
-        self, name: str, columns: Sequence[str], dtype: Any, *, integers: bool = False, wide: bool = False
+        self,
+        name: str,
+        columns: Sequence[str],
+        dtype: Any,
+        *,
+        integers: bool = False,
+        wide: bool = False,
+        narrow: bool = False,
     ) -> None:
         """A matrix of these columns in one dtype. Lists are not put in it, but delivered beside it.
 
-        With `wide`, lists of fixed length are values side by side in a matrix of their own.
+        With `wide`, lists of fixed length are values side by side in a matrix of their own. `narrow` as in `native`.
         """
         self.check(columns)
-        target = np.dtype(dtype)
+        try:
+            target = _narrow(np.dtype(dtype)) if narrow else np.dtype(dtype)
+        except TypeError as error:
+            raise ArgumentError(f"found the dtype {dtype!r}; wanted one of NumPy's, such as 'int64'") from error
         if integers and target.kind not in "iu":
             raise ArgumentError(f"ids as {target}; wanted integers, such as index_dtype='int64' or 'int32'")
         fixed, widths = [], {}
@@ -137,8 +149,8 @@ class Selector:
         for column in columns:
             spec = self.schema[column]
             target = packed_dtype(spec.dtype)
-            if narrow and target is not None and target.itemsize == 8:
-                target = np.dtype(f"{target.kind}4")
+            if narrow and target is not None:
+                target = _narrow(target)
             if spec.dtype in _OBJECTS and not spec.is_list:
                 self._objects.append(column)
                 self._null_policy(spec, pl.col(column))
@@ -159,7 +171,7 @@ class Selector:
     def selection(self) -> Selection:
         layout = Layout(tuple(self._matrices), tuple(self._ragged), tuple(self._objects))
         changed = tuple(expression for expression in self._expressions.values() if expression is not None)
-        return Selection(layout, tuple(self._read), changed, tuple(self._full), self.masks)
+        return Selection(layout, tuple(self._read), changed, tuple(self._full), self.masks, self._planned_bytes)
 
     def _check_numeric(self, spec: ColumnSchema, integers: bool) -> None:
         if spec.dtype in _OBJECTS:
@@ -177,6 +189,8 @@ class Selector:
             raise refused(spec)
 
     def _add(self, spec: ColumnSchema, target: np.dtype[Any], alias: str) -> None:
+        native = packed_dtype(spec.dtype)
+        self._planned_bytes += (spec.width or 1) * (native.itemsize if native is not None and native.kind == "f" else 8)
         expression = read = pl.col(spec.name)
         if spec.dtype == "time" or spec.dtype.startswith(("date", "duration")):
             expression = expression.to_physical()
@@ -247,6 +261,10 @@ class Selector:
         elif spec.dtype in _INTEGERS and policy != int(policy):
             raise ArgumentError(f"nulls={policy!r} for {spec.name!r}, which is {spec.dtype}; wanted an integer")
         return expression.fill_null(policy)
+
+
+def _narrow(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(f"{dtype.kind}4") if dtype.itemsize == 8 else dtype
 
 
 def refused(spec: ColumnSchema) -> DtypeError:

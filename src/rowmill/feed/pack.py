@@ -106,7 +106,7 @@ class _Part:
                 bits = _scatter(group.columns, group.slots, group.row_bytes, *to)
             else:
                 bits = _scatter_wide(group.columns, group.strides, group.slots, group.row_bytes, *to)
-            if bits and not 0 <= bits <= np.iinfo(group.target.dtype).max:
+            if bits and (group.target.dtype.kind == "f" or not 0 <= bits <= np.iinfo(group.target.dtype).max):
                 group.check()
 
 
@@ -125,13 +125,16 @@ class _Group:
 
     def check(self) -> None:
         """Called when a value may not fit: find the column, if there is one."""
-        limits = np.iinfo(self.target.dtype)
+        of_floats = self.target.dtype.kind == "f"
+        limits: Any = np.finfo(self.target.dtype) if of_floats else np.iinfo(self.target.dtype)
         for name, array in self.arrays.items():
-            low, high = int(array.min()), int(array.max())
+            values = array[np.isfinite(array)] if of_floats else array
+            low, high = values.min(), values.max()
             if low < limits.min or high > limits.max:
                 raise DtypeError(
                     f"column {name!r} has values from {low} to {high}, which do not fit {self.target.dtype}; deliver "
-                    f"it in a larger type (index_dtype='int64'; for JAX set jax_enable_x64), or encode it (Categorify)"
+                    f"it in a larger type (ids as int64; for JAX set jax_enable_x64), or "
+                    f"{'scale it (Normalize)' if of_floats else 'encode it (Categorify)'}"
                 )
 
 
@@ -293,19 +296,29 @@ def address_of(place: Any, unit: Any, share: Any, targets: Any, row_bytes: Any) 
 
 
 def _move(pointer: Any, value: Any, like: Any) -> int:
-    """Write a value; return its bits if it may not fit, else 0."""
+    """Write a value; return its bits (of a float 1) if it may not fit, else 0."""
     raise NotImplementedError  # compiled only
 
 
 @overload(_move)
 def _compile_move(pointer: Any, value: Any, like: Any) -> Any:
-    if _may_not_fit(np.dtype(str(value)), np.dtype(str(like.dtype))):
+    source, target = np.dtype(str(value)), np.dtype(str(like.dtype))
+    if _may_not_fit(source, target):
 
         def doubtful(pointer: Any, value: Any, like: Any) -> int:
             pointer[0] = value
             return np.int64(value)  # type: ignore[return-value]  # numba sees an int
 
         return doubtful
+
+    if source.kind == target.kind == "f" and source.itemsize > target.itemsize:
+        most = float(np.finfo(target).max)
+
+        def rounded(pointer: Any, value: Any, like: Any) -> int:
+            pointer[0] = value
+            return 1 if most < abs(value) < np.inf else 0
+
+        return rounded
 
     def safe(pointer: Any, value: Any, like: Any) -> int:
         pointer[0] = value

@@ -107,7 +107,8 @@ class Stream:
         self._pool: Pool | None = None
         self.read_bytes = max(1.0, self.source.row_bytes(selection.columns))
         loose = self.source.row_bytes(selection.layout.loose) if selection.layout.loose else 0.0
-        self._row_bytes = max(1.0, selection.layout.row_bytes + loose)
+        self._packed_bytes = max(1.0, selection.layout.row_bytes + loose)
+        self._row_bytes = max(self._packed_bytes, selection.planned_bytes + loose)
         self.fragments = fit_fragments(self.source.fragments, max(1, int(self._budget.fragment / self.read_bytes)))
         self._largest = max((fragment.rows for fragment in self.fragments), default=1)
         if threads is not None and (not isinstance(threads, int) or threads < 1):
@@ -254,7 +255,9 @@ class Stream:
     def _request(self) -> Request:
         """This table, for a cache."""
         drawn = None if self.draw is None else self.draw.name
-        return request(self.source, self.fragments, self.selection, self._data(), drawn, self._row_bytes, self.memory)
+        return request(
+            self.source, self.fragments, self.selection, self._data(), drawn, self._packed_bytes, self.memory
+        )
 
     def counted(self, batches: Iterator[T]) -> Iterator[T]:
         """The same batches, or what was made of them; the position says how many of them have been handed out."""

@@ -40,11 +40,13 @@ def as_rows(given: Any, schema: Schema | None = None) -> Rows:
             frame = as_frame(given)
             assert frame is not None
             return Rows(frame, lambda made: {name: made.get_column(name).to_numpy() for name in made.columns})
-        return Rows(pl.DataFrame([dict(given)]), lambda made: made.row(0, named=True) if made.height else {})
+        return Rows(pl.DataFrame([_plain(given)]), lambda made: made.row(0, named=True) if made.height else {})
     if isinstance(given, list):
         if not all(isinstance(row, Mapping) for row in given):
             raise ArgumentError("cannot transform a list of something else than dicts; wanted one dict for each row")
-        return Rows(pl.DataFrame([dict(row) for row in given], infer_schema_length=None), lambda made: made.to_dicts())
+        return Rows(
+            pl.DataFrame([_plain(row) for row in given], infer_schema_length=None), lambda made: made.to_dicts()
+        )
     frame = as_frame(given)
     if frame is None:
         raise ArgumentError(
@@ -55,6 +57,11 @@ def as_rows(given: Any, schema: Schema | None = None) -> Rows:
     if type(given).__module__.split(".")[0] == "pyarrow":
         return Rows(frame, lambda made: made.to_arrow())
     return Rows(frame, lambda made: made)
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of Python's values: what pandas has for a missing one is None."""
+    return {name: None if type(value).__name__ in ("NAType", "NaTType") else value for name, value in row.items()}
 
 
 def _is_many(value: Any) -> bool:

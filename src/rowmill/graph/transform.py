@@ -71,6 +71,8 @@ class Step:
 
 def _cast(column: pl.Series, dtype: pl.DataType) -> pl.Series:
     """The column in the type it was fitted in, with the same values. A float is rounded to one of less precision."""
+    if column.dtype.is_float() and dtype.is_integer():
+        column = column.fill_nan(None)  # what pandas makes of a missing integer
     try:
         made = column.cast(dtype)
     except pl.exceptions.PolarsError as error:

@@ -38,6 +38,7 @@ class SequenceBatches:
         *,
         nulls: Nulls,
         index_dtype: Any,
+        narrow: bool,
         padded: bool,
     ) -> None:
         self.cat_names, self.cont_names, self.label_names = list(columns.cats), list(columns.conts), list(labels)
@@ -49,7 +50,7 @@ class SequenceBatches:
         for name in self.label_names:
             if schema[name].is_list:
                 raise ColumnError(f"label {name!r} is a list column; wanted one number a row")
-        selector.matrix("cats", numbers, index_dtype, integers=True, wide=True)
+        selector.matrix("cats", numbers, index_dtype, integers=True, wide=True, narrow=narrow)
         selector.matrix("conts", self.cont_names, "float32", wide=True)
         selector.native(strings)
         selector.matrix("labels", self.label_names, "float32")

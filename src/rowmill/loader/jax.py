@@ -23,7 +23,7 @@ from rowmill.feed.sample import Weights
 from rowmill.feed.stream import Shuffle, Stream, Table
 from rowmill.loader.batches import DictBatches
 from rowmill.loader.lists import Lists, checked_limits
-from rowmill.loader.settings import MASK, Prepares, checked_transforms, opened, transformed
+from rowmill.loader.settings import MASK, Prepares, checked_transforms, opened, ranks_of, transformed
 from rowmill.loader.streamed import Streamed
 from rowmill.loader.tensors_jax import JaxTensors, is_narrow
 from rowmill.store.cache import open_cache
@@ -143,4 +143,4 @@ def _ranks(size: int | None, rank: int | None) -> tuple[int, int]:
     """The number of processes and this one's: as given, else as `jax.distributed` has them, else 1 and 0."""
     if size is None and rank is None and jax.distributed.is_initialized():
         return jax.process_count(), jax.process_index()
-    return 1 if size is None else size, 0 if rank is None else rank
+    return ranks_of(size, rank)

@@ -20,6 +20,7 @@ from rowmill.feed.block import Matrix
 from rowmill.loader.feature_workflow import make_feature_column_workflow
 from rowmill.loader.keras_loaders import DictLoader, MadeStream, SequenceLoader
 from rowmill.loader.keras_validater import validated
+from rowmill.loader.lists import Form
 from rowmill.loader.tensors import NumpyTensors, Tensors
 
 __all__ = ["KerasSequenceLoader", "KerasSequenceValidater", "Loader", "make_feature_column_workflow"]
@@ -62,7 +63,13 @@ class OfBackend(MadeStream):
 
 
 class KerasSequenceLoader(OfBackend, SequenceLoader, keras.utils.PyDataset):
-    """As `rowmill.loader.tensorflow.KerasSequenceLoader`, with tensors of Keras's backend."""
+    """As `rowmill.loader.tensorflow.KerasSequenceLoader`, with tensors of Keras's backend.
+
+    List columns are ragged on TensorFlow, and `name__values` and `name__offsets` elsewhere.
+    """
+
+    def _lists(self) -> Form:
+        return "ragged" if keras.backend.backend() == "tensorflow" else "offsets"
 
 
 class Loader(OfBackend, DictLoader, keras.utils.PyDataset):

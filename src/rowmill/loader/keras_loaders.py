@@ -18,7 +18,7 @@ from rowmill.feed.stream import Shuffle, Stream
 from rowmill.loader.batches import DictBatches, SequenceBatches, chosen_inputs
 from rowmill.loader.keras_stream import KerasStream
 from rowmill.loader.lists import Form, Lists, checked_form, checked_limits
-from rowmill.loader.settings import Prepares, checked_transforms, named_or_tagged, opened, transformed
+from rowmill.loader.settings import Prepares, checked_transforms, named_or_tagged, opened, ranks_of, transformed
 from rowmill.loader.tensors import Tensors
 from rowmill.schema import Schema, Tags
 from rowmill.store.cache import open_cache
@@ -28,7 +28,6 @@ class MadeStream(KerasStream):
     """A Keras stream whose batches have a form, and whose tensors a framework makes."""
 
     _form: SequenceBatches | DictBatches
-    _LISTS: Form = "offsets"  # how list columns come if nobody says
     _cheap: Tensors | None = None  # what Keras takes in an epoch at less cost than tensors
 
     def _make(self, matrices: Sequence[Matrix], *, upright: bool, device: Any) -> Tensors:
@@ -38,6 +37,10 @@ class MadeStream(KerasStream):
         """Whether numbers of 8 bytes are delivered in 4."""
         return False
 
+    def _lists(self) -> Form:
+        """How list columns come if nobody says."""
+        return "offsets"
+
     def _wants_columns(self) -> bool:
         """Whether columns have to be contiguous."""
         return False
@@ -46,7 +49,7 @@ class MadeStream(KerasStream):
         return self._form.tensors(batch)
 
     def _attach(self, make: Tensors, limits: dict[str, int], dense: bool, lists: str | None, fill: int = 0) -> None:
-        self._form.attach(make, Lists(limits, dense, checked_form(lists, self._LISTS, make), fill))
+        self._form.attach(make, Lists(limits, dense, checked_form(lists, self._lists(), make), fill))
 
     def _for_keras(self, main: bool) -> Iterator[Any]:
         return self._cheaply() if main == self._asked_in_main() else super()._for_keras(main)
@@ -115,12 +118,14 @@ class SequenceLoader(MadeStream):
             raise ArgumentError(f"buffer_size={buffer_size!r} and memory={memory!r}: both set the memory; give one")
         table = opened(paths_or_dataset, workflow, engine=engine, reader_kwargs=reader_kwargs, schema=schema)
         last = "drop" if drop_last else last
+        size, rank = ranks_of(global_size, global_rank)
         self._form = SequenceBatches(
             table.schema,
             chosen_inputs(table.schema, feature_columns, cat_names, cont_names),
             named_or_tagged(label_names, table.schema, Tags.TARGET),
             nulls=nulls,
-            index_dtype="int32" if self._narrow() else index_dtype,
+            index_dtype=index_dtype,
+            narrow=self._narrow(),
             padded=last == "pad",
         )
         stream = Stream(
@@ -134,8 +139,8 @@ class SequenceLoader(MadeStream):
             memory=memory or buffer_size or "1GB",
             threads=threads,
             parts_per_chunk=parts_per_chunk,
-            ranks=1 if global_size is None else global_size,
-            rank=global_rank or 0,
+            ranks=size,
+            rank=rank,
             elastic=elastic,
             weights=weights,
             balance=balance,
@@ -191,6 +196,7 @@ class DictLoader(MadeStream):
         super().__init__()
         table = opened(dataset, workflow)
         last = "drop" if drop_last else last
+        size, rank = ranks_of(global_size, global_rank)
         self._form = DictBatches(
             table.schema, columns, targets, nulls=nulls, narrow=self._narrow(), padded=last == "pad"
         )
@@ -205,8 +211,8 @@ class DictLoader(MadeStream):
             memory=memory,
             threads=threads,
             parts_per_chunk=parts_per_chunk,
-            ranks=1 if global_size is None else global_size,
-            rank=global_rank or 0,
+            ranks=size,
+            rank=rank,
             elastic=elastic,
             weights=weights,
             balance=balance,

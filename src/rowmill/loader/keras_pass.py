@@ -21,6 +21,7 @@ class Pass:
         self.first = first  # the number of its first batch in the epoch's plan
         self.length = length
         self.spans_epochs = False  # whether Keras takes it in several epochs of its own (steps_per_epoch)
+        self.before = 0  # batches given before the latest of them
         self._batches = batches
         self._ahead = ahead  # how far a pool of threads may ask out of order
         self._in_order = True
@@ -33,6 +34,11 @@ class Pass:
     def is_probe(self) -> bool:
         """Whether one batch of several has been given: what Keras does to see the shapes, before an epoch."""
         return len(self._given) <= 1 < self.length
+
+    def go_on(self) -> None:
+        """Keras begins another epoch of its own, and goes on with this pass."""
+        self.spans_epochs = True
+        self.before = len(self._given)
 
     @property
     def is_over(self) -> bool:

@@ -33,6 +33,7 @@ class KerasStream(Streamed):
     in the plan's order, whatever order Keras asks in: asked in order (`evaluate`, `predict`, `fit(shuffle=False)`),
     index i is batch i; when `fit` shuffles its indices, the k-th index gets batch k. Every row comes exactly once in an
     epoch, and the epoch is counted once, when Keras begins with it; its looks at the shapes count for nothing.
+    A loader feeds one `fit` at a time.
     `workers`, `max_queue_size` and `use_multiprocessing` are accepted and mean nothing: Rowmill reads with threads of
     its own, and Keras's queue carries batches of one epoch over into the next.
     """
@@ -62,7 +63,12 @@ class KerasStream(Streamed):
             self._length_read.add(_in_main())
             if _in_main() and not self._inside:
                 self._rest_over = False  # another `fit` begins
-            return self._left()
+            left = self._left()
+        if not left:
+            raise ArgumentError(
+                "an epoch without batches; wanted rows: the table has none, or fewer than batch_size with drop_last"
+            )
+        return left
 
     def on_epoch_begin(self) -> None:
         if self._rest_over:
@@ -71,7 +77,7 @@ class KerasStream(Streamed):
                 "batches; take the rest of an epoch with fit(loader, epochs=1), then call fit again"
             )
         if self._pass is not None and not self._pass.is_probe:
-            self._pass.spans_epochs = True
+            self._pass.go_on()
         self._inside = True
 
     def on_epoch_end(self) -> None:
@@ -90,14 +96,21 @@ class KerasStream(Streamed):
     def state_dict(self, step: int | None = None) -> dict[str, Any]:
         """The position of the latest pass, JSON-ready.
 
-        Keras on TensorFlow draws batches ahead of the model: in a callback, say how many of this pass the model has
-        seen (`step=batch + 1`), or the position is that of the latest batch drawn.
+        Keras on TensorFlow draws batches ahead of the model: in a callback, say how many of this epoch the model has
+        seen (`step=batch + 1`), or the position is that of the latest batch drawn. With `steps_per_epoch`, which takes
+        one epoch of the table in several of Keras's, TensorFlow cannot be told: there, leave `step` out.
         """
         held = self._pass
         if step is None or held is None:
             if step:
                 raise ArgumentError(f"step={step}, but no epoch of Keras is under way; leave it out")
             return self._stream.state_dict()
+        if held.spans_epochs and not self._asked_in_main():
+            raise ArgumentError(
+                f"step={step} in a fit with steps_per_epoch: on TensorFlow it cannot be told which batch of the "
+                f"table's epoch that is; leave step= out (the position may be some batches ahead), or fit whole epochs"
+            )
+        step += held.before
         if not 0 <= step <= held.length:
             raise ArgumentError(f"step={step} in a pass of {held.length} batches; wanted 0 to {held.length}")
         at = {"epoch": held.epoch, "batch": held.first + step}

@@ -46,6 +46,13 @@ def opened(
     return workflow.transform(table)
 
 
+def ranks_of(size: int | None, rank: int | None) -> tuple[int, int]:
+    """The number of ranks and this one's: as given, or 1 and 0."""
+    if size is not None and size > 1 and rank is None:
+        raise ArgumentError(f"global_size={size} without global_rank; wanted both, or every rank would be the first")
+    return 1 if size is None else size, 0 if rank is None else rank
+
+
 def names_of(names: str | Sequence[str]) -> list[str]:
     """Names of columns as a list, each once."""
     if not isinstance(names, str | Sequence):

@@ -93,7 +93,8 @@ class KerasSequenceLoader(OfTensorFlow, SequenceLoader, tf.keras.utils.Sequence)
     whatever order `fit` shuffles its indices to: see `keras_stream.KerasStream`.
     """
 
-    _LISTS: Form = "ragged"
+    def _lists(self) -> Form:
+        return "ragged"
 
 
 class Loader(OfTensorFlow, DictLoader, tf.keras.utils.Sequence):

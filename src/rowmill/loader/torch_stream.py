@@ -16,6 +16,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from rowmill.errors import ArgumentError, ForkedError
 from rowmill.feed.stream import Stream, Table
+from rowmill.loader.settings import ranks_of
 from rowmill.loader.streamed import Streamed
 from rowmill.loader.torch_cuda import TorchCuda, transferred
 from rowmill.loader.torch_workers import WorkerPositions
@@ -103,7 +104,7 @@ def ranks(size: int | None, rank: int | None) -> tuple[int, int]:
     """The number of ranks and this one's: as given, else as `torch.distributed` has them, else 1 and 0."""
     if size is None and rank is None and torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_world_size(), torch.distributed.get_rank()
-    return 1 if size is None else size, 0 if rank is None else rank
+    return ranks_of(size, rank)
 
 
 def _device(device: Any) -> torch.device:

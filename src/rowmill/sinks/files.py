@@ -38,7 +38,7 @@ def parse_shuffle(shuffle: Any) -> Shuffle | None:
     if shuffle is None or shuffle is False:
         return None
     if shuffle is True:
-        warnings.warn("shuffle=True is deprecated; say Shuffle.PER_WORKER", DeprecationWarning, stacklevel=4)
+        warnings.warn("shuffle=True is deprecated; say rowmill.io.Shuffle.PER_WORKER", DeprecationWarning, stacklevel=4)
         return Shuffle.PER_WORKER
     if isinstance(shuffle, Shuffle):
         return shuffle

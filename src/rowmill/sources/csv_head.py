@@ -19,6 +19,7 @@ from rowmill.sources.types import type_name
 
 _HEAD = 1 << 20  # enough for the names and a few thousand rows
 _LINE = 64 << 10  # enough for the names alone
+_COMPRESSED = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd", "bzip2": b"BZh", "xz": b"\xfd7zXZ"}
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -39,6 +40,12 @@ def read_head(files: Files, unit: int, options: CsvOptions, infer: bool) -> Head
             data = _beginning(file, _HEAD if infer else _LINE, options)
     except OSError as error:
         raise DataFileError(f"cannot read {name}: {error}; wanted a readable CSV file; check it") from error
+    for kind, mark in _COMPRESSED.items():
+        if data.startswith(mark):
+            raise DataFileError(
+                f"{name} is compressed ({kind}), and CSV files are read in pieces, from any place; unpack it first, or "
+                f"pass polars.scan_csv(path), which does"
+            )
     begin = len(_BOM) if data.startswith(_BOM) else 0
     text = data[begin:]
     line = text[: _row_end(text, options.quote)]

@@ -52,6 +52,14 @@ def test_dtypes_are_narrow_without_x64_and_integers_are_checked(data):
         next(iter(Loader(rowmill.Dataset(pl.DataFrame({"l": [[1], [2**40]]})), 2)))
 
 
+def test_floats_are_rounded_and_never_made_infinite():
+    floats = pl.DataFrame({"f": [0.1, float("inf"), float("nan")], "g": [1.0, -1e300, float("inf")]})
+    ((features, _),) = Loader(floats, 3, columns=["f"])
+    assert np.asarray(features["f"]).tolist()[:2] == [float(np.float32(0.1)), float("inf")]
+    with pytest.raises(DtypeError, match=r"'g' has values from -1e\+300 to 1.0, which do not fit float32"):
+        list(Loader(floats, 3))
+
+
 def test_dtypes_are_kept_with_x64(data):
     jax.config.update("jax_enable_x64", True)
     try:

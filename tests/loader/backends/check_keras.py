@@ -136,8 +136,17 @@ def test_validation_data_and_the_validater_agree(data):
 
 @pytest.mark.filterwarnings("ignore:Your input ran out")
 def test_steps_per_epoch_goes_on_where_it_stood(data):
-    loader, trained = watched(data), model()
-    trained.fit(loader, epochs=2, steps_per_epoch=5, verbose=0)
+    loader, trained, saved = watched(data), model(), []
+
+    class Save(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            try:
+                saved.append(loader.state_dict(step=batch + 1)["batch"])
+            except ArgumentError as error:
+                saved.append("leave step= out" in str(error))
+
+    trained.fit(loader, epochs=2, steps_per_epoch=5, verbose=0, callbacks=[Save()])
+    assert saved == [1, 2, 3, 4, 5, *([True] * 5 if BACKEND == "tensorflow" else range(6, 11))]
     handed = [rows for _, rows in loader.given]
     if BACKEND == "tensorflow":
         handed = handed[2:]
@@ -309,6 +318,9 @@ LISTS = pl.DataFrame(
 def test_lists_as_values_and_offsets_dense_and_wide():
     common = {"cat_names": ["l"], "cont_names": ["x", "w"], "label_names": ["y"], "shuffle": False}
     features, _ = next(iter(KerasSequenceLoader(rowmill.Dataset(LISTS), 3, **common)))
+    if BACKEND == "tensorflow":
+        assert features["l"].to_list() == [[1, 2, 3], [], [4]]
+    features, _ = next(iter(KerasSequenceLoader(rowmill.Dataset(LISTS), 3, lists="offsets", **common)))
     assert array(features["l__values"]).tolist() == [1, 2, 3, 4]
     assert array(features["l__offsets"]).tolist() == [0, 3, 3, 4]
     assert array(features["w"]).tolist() == [[1, 2], [3, 4], [5, 6]]
@@ -341,6 +353,8 @@ BAD = [
     ({"batch_size": 0}, ArgumentError, "batch_size"),
     ({"lists": "rugged"}, ArgumentError, "lists='rugged'"),
     ({"global_size": 2, "global_rank": 2}, ArgumentError, "rank 2 of 2"),
+    ({"global_size": 2}, ArgumentError, "global_size=2 without global_rank"),
+    ({"index_dtype": "int33"}, ArgumentError, "dtype 'int33'; wanted one of NumPy's"),
 ]
 
 
@@ -348,6 +362,12 @@ BAD = [
 def test_bad_settings_are_refused_at_construction(data, wrong, error, message):
     with pytest.raises(error, match=message):
         watched(data, **wrong)
+
+
+def test_a_table_without_rows_is_refused_by_fit(data):
+    empty = rowmill.Dataset(pl.DataFrame(schema={"id": pl.Int64, "x2": pl.Float32, "label": pl.Float32}))
+    with pytest.raises(ArgumentError, match="an epoch without batches"):
+        model().fit(watched(empty), verbose=0)
 
 
 def test_feature_columns_that_are_none(data):
