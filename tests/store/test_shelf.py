@@ -1,6 +1,7 @@
 """The folder of stores: its limit, what goes first, what is in use, and the two functions a user has for it."""
 
 import os
+import shutil
 import time
 
 import pytest
@@ -8,8 +9,9 @@ import pytest
 import rowmill
 from rowmill import Dataset
 from rowmill.errors import CacheWarning
+from rowmill.store import files
 from tests.conftest import make_table, write_files
-from tests.store.common import epochs, settle, stream
+from tests.store.common import digest, epochs, lists_folder, settle, stream
 
 ROWS = 20_000  # of 37 bytes: 740 kB a store
 
@@ -105,3 +107,18 @@ def test_the_folder_of_auto(folders, tmp_path, monkeypatch):
     monkeypatch.delenv("ROWMILL_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert stream(folders[0], "auto", memory="2MB").kept.name.parent == tmp_path / "xdg" / "rowmill"
+
+
+def test_a_store_that_is_removed_while_it_is_completed_is_gone_without_a_word(tmp_path, monkeypatch, recwarn):
+    whole, real = stream(lists_folder(tmp_path), tmp_path / "cache"), files.sync
+
+    def removed(handle):
+        shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+        real(handle)
+
+    monkeypatch.setattr(files, "sync", removed)
+    wanted = digest(stream(tmp_path / "table").batches())
+    assert digest(whole.batches()) == wanted
+    settle(whole)
+    monkeypatch.undo()
+    assert not [str(one.message) for one in recwarn if issubclass(one.category, CacheWarning)]

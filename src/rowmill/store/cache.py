@@ -209,7 +209,8 @@ class Kept:
         try:
             store.finish(self._about())
         except (OSError, DamagedStoreError) as error:
-            self._warn(f"the store {self.name} could not be completed: {error}; rows will be read from their source")
+            if store.here:  # else somebody has removed it
+                self._warn(f"the store {self.name} could not be completed: {error}; rows are read from their source")
 
     def _about(self) -> dict[str, Any]:
         return {"key": self._request.key, "source": self._request.source}
