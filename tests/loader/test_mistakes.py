@@ -82,6 +82,12 @@ def test_nulls_that_cannot_be_masked_are_not_said_to_be():
         (lambda: Loader(LISTS, 1, columns=["n"], sparse_names=["n"], sparse_max={"n": 2, "m": 1}), "names 'm'"),
         (lambda: Loader(LISTS, 1, columns=["s"]), "turn it into numbers first, for example with Categorify"),
         (lambda: rowmill.Dataset(pd.DataFrame({"q": [1, 2], "a": [1, "x"]})), "column 'a' .* has values of int, str"),
+        (lambda: Loader(pl.DataFrame({"s": [{"a": 1}]}), 1), "struct.*for example with Expr"),
+        (lambda: rowmill.Dataset(FRAME).to_parquet("never", compression="zzz"), "compression is 'zzz'; wanted one of"),
+        (
+            lambda: rowmill.Dataset.merge(rowmill.Dataset({"k": [1]}), {"k": ["1"]}, on="k"),
+            "cannot join 'k', which is int64, and 'k', which is string",
+        ),
         (lambda: Workflow([]).fit(FRAME), "no columns"),
         (lambda: Loader(FRAME, 2, columns=["name"], nulls={"name": 0}), "nulls=0 for 'name', which holds strings"),
         (lambda: rowmill.Dataset(FRAME, partsize="1MB"), "did you mean 'part_size'"),

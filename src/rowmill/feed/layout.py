@@ -271,7 +271,7 @@ def refused(spec: ColumnSchema) -> DtypeError:
     """The error for a column that no tensor can hold exactly."""
     kind = f"list of {spec.dtype}" if spec.is_list else spec.dtype
     how = f"with Dataset(..., dtypes={{{spec.name!r}: 'float64'}})"
-    if spec.is_list or spec.dtype.startswith("list"):
+    if spec.is_list or spec.dtype.startswith(("list", "array", "struct")):
         how = "with Categorify" if "string" in spec.dtype else "with Expr"
     return DtypeError(
         f"column {spec.name!r} is {kind}, which no tensor holds exactly; leave it out, or turn it into numbers first, "

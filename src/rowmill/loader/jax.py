@@ -80,6 +80,8 @@ class Loader(Streamed):
         dataset = opened(dataset, workflow)
         if not sparse_as_dense:
             raise ArgumentError("sparse_as_dense=False, but a batch for JAX is dense; leave it out")
+        if sharding is not None:
+            _check_shards(sharding, batch_size)
         last = "drop" if drop_last else last
         size, rank = _ranks(global_size, global_rank)
         self._form = DictBatches(
@@ -122,6 +124,13 @@ class Loader(Streamed):
         for transform in self._transforms:
             features = transformed(transform, features)
         return features, target
+
+
+def _check_shards(sharding: Any, rows: int) -> None:
+    try:
+        sharding.shard_shape((rows,))
+    except ValueError as error:
+        raise ArgumentError(f"batch_size={rows} cannot be spread: {error}; wanted a multiple of the shards") from error
 
 
 def _ahead(batches: Iterator[Any]) -> Iterator[Any]:

@@ -18,7 +18,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rowmill.errors import DataFileError
+from rowmill.errors import ArgumentError, DataFileError
 from rowmill.progress import progress_bar
 from rowmill.schema import Schema
 from rowmill.sinks.files import Shuffle, hive_folder
@@ -30,6 +30,7 @@ from rowmill.sources.source import Fragment, Source
 __all__ = ["Shuffle", "WriteOptions", "write_files", "write_hive"]
 
 _GROUP_ROWS = 262_144
+_COMPRESSIONS = ("snappy", "zstd", "lz4", "gzip", "brotli", "none")
 _GROUP_BYTES = 128 << 20
 _SAMPLE = 65_536
 
@@ -44,6 +45,10 @@ class WriteOptions:
     conts: Sequence[str] = ()
     labels: Sequence[str] = ()
     progress: bool | None = None
+
+    def __post_init__(self) -> None:
+        if str(self.compression).lower() not in _COMPRESSIONS:
+            raise ArgumentError(f"compression is {self.compression!r}; wanted one of {', '.join(_COMPRESSIONS)}")
 
     def group_rows(self, source: Source) -> int:
         if self.row_group_size is not None:

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from rowmill.errors import ArgumentError
+from rowmill.errors import ArgumentError, DtypeError
 from rowmill.progress import progress_bar
 from rowmill.sinks.scatter import Buckets
 from rowmill.sources.ipc import IpcSource
@@ -116,6 +116,16 @@ def join(left: Source, right: Source, **options: Any) -> pl.LazyFrame:
     for names, schema in ((a, left.schema), (b, right.schema)):
         for name in names:
             schema[name]
+    for x, y in zip(a, b, strict=True):
+        texts = [
+            schema[name].dtype in ("string", "categorical", "enum")
+            for schema, name in ((left.schema, x), (right.schema, y))
+        ]
+        if texts[0] != texts[1]:
+            raise DtypeError(
+                f"cannot join {x!r}, which is {left.schema[x].dtype}, and {y!r}, which is {right.schema[y].dtype}; "
+                f"wanted one type; open one of the two with Dataset(..., dtypes=)"
+            )
     shared = {c for c in left.schema.column_names if c in right.schema} - {
         x for x, y in zip(a, b, strict=True) if x == y
     }

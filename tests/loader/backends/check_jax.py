@@ -80,6 +80,8 @@ def test_rows_are_spread_over_a_sharding(data):
         assert features["__mask"].sharding.is_equivalent_to(sharding, 1)
         seen += np.asarray(features["id"])[np.asarray(features["__mask"])].tolist()
     assert seen == list(range(1003))
+    with pytest.raises(ArgumentError, match="batch_size=101 cannot be spread"):
+        Loader(data, 101, targets="label", sharding=sharding)
 
 
 def test_batches_that_are_kept_stay_as_they_were(tmp_path):
