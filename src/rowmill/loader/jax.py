@@ -127,8 +127,9 @@ class Loader(Streamed):
 
 
 def _check_shards(sharding: Any, rows: int) -> None:
+    processes = 1 if sharding.is_fully_addressable else jax.process_count()
     try:
-        sharding.shard_shape((rows,))
+        sharding.shard_shape((rows * processes,))
     except ValueError as error:
         raise ArgumentError(f"batch_size={rows} cannot be spread: {error}; wanted a multiple of the shards") from error
 
