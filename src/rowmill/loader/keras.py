@@ -16,7 +16,9 @@ except ImportError as error:
     needs = f"{error.name}, the backend in KERAS_BACKEND" if is_there else "Keras 3"
     raise ImportError(f"rowmill.loader.keras needs {needs}; pip install 'rowmill[keras]' and a backend") from error
 
+from rowmill.errors import DtypeError
 from rowmill.feed.block import Matrix
+from rowmill.loader.batches import SequenceBatches
 from rowmill.loader.feature_workflow import make_feature_column_workflow
 from rowmill.loader.keras_loaders import DictLoader, MadeStream, SequenceLoader
 from rowmill.loader.keras_validater import validated
@@ -36,6 +38,7 @@ class OfBackend(MadeStream):
 
             self._cheap = FromGenerator(matrices, upright=upright)
             return TfTensors(matrices, upright=upright, device=device)
+        self._check_strings(backend)
         if backend == "torch":
             from rowmill.loader.tensors_torch import TorchTensors
 
@@ -47,6 +50,14 @@ class OfBackend(MadeStream):
                 self._cheap = ForCompiled(matrices, upright=upright)
             return JaxTensors(matrices, upright=upright)
         return NumpyTensors(matrices, upright=upright)
+
+    def _check_strings(self, backend: str) -> None:
+        strings = self._form.selection.layout.objects
+        if strings and isinstance(self._form, SequenceBatches):
+            raise DtypeError(
+                f"column {strings[0]!r} holds strings, and Keras on {backend} takes numbers; encode it first "
+                f"(Categorify), or use Loader, which passes strings through as NumPy arrays"
+            )
 
     def _wants_columns(self) -> bool:
         return bool(keras.backend.backend() != "torch")

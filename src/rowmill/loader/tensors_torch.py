@@ -46,6 +46,6 @@ class TorchTensors:
         raise ArgumentError("lists='ragged', but Keras on PyTorch has no ragged tensors; wanted 'offsets'")
 
     def sparse(self, indices: Array, values: Array, shape: tuple[int, int]) -> Any:
-        return torch.sparse_coo_tensor(
-            torch.from_numpy(indices).T, torch.from_numpy(values), shape, check_invariants=False
+        raise ArgumentError(
+            "sparse_names without sparse_as_dense=True, but Keras on PyTorch takes no sparse tensors; pass it"
         )

@@ -327,6 +327,12 @@ def test_lists_as_values_and_offsets_dense_and_wide():
     dense = {"sparse_names": ["l"], "sparse_max": {"l": 4}, "sparse_as_dense": True}
     features, _ = next(iter(KerasSequenceLoader(rowmill.Dataset(LISTS), 3, **common, **dense)))
     assert array(features["l"]).tolist() == [[1, 2, 3, 0], [0] * 4, [4, 0, 0, 0]]
+    if BACKEND != "tensorflow":
+        with pytest.raises(ArgumentError, match="sparse_names without sparse_as_dense=True"):
+            next(iter(KerasSequenceLoader(rowmill.Dataset(LISTS), 3, **common, **{**dense, "sparse_as_dense": False})))
+        words = rowmill.Dataset(pl.DataFrame({"s": ["a"], "x": [1.0]}))
+        with pytest.raises(DtypeError, match=f"'s' holds strings, and Keras on {BACKEND} takes numbers"):
+            KerasSequenceLoader(words, 1, [], cat_names=["s"], cont_names=["x"])
     with pytest.raises(ArgumentError, match="a row of 'l' has 3 values; sparse_max allows 2"):
         next(iter(KerasSequenceLoader(rowmill.Dataset(LISTS), 3, **common, **{**dense, "sparse_max": {"l": 2}})))
 
