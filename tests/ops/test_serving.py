@@ -1,5 +1,7 @@
 """Rows that come after fitting: without labels, in other types, in the frame that was fitted. Nothing is silent."""
 
+from datetime import datetime
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -66,6 +68,7 @@ def test_a_missing_integer_is_missing_however_it_is_written():
     for nothing in (float("nan"), np.nan, pd.NA):
         assert workflow.transform([{"u": 2}, {"u": nothing}]) == wanted
         assert workflow.transform({"u": nothing}) == wanted[1]
+    assert workflow.transform(pd.DataFrame({"u": [2, np.nan]}).iloc[1]) == wanted[1]  # a row of a frame
     assert workflow.transform(pd.DataFrame({"u": [2, np.nan]}))["u"].to_list() == [row["u"] for row in wanted]
 
 
@@ -95,3 +98,12 @@ def test_an_operator_of_ones_own_and_a_key_of_another_type_are_told_so():
     table = pl.DataFrame({"x": ["1", "2"], "name": ["a", "b"]})
     with pytest.raises(ColumnError, match="'x' is int64 here and string in the external table"):
         Workflow(["x"] >> ops.JoinExternal(table, on="x")).fit(FRAME)
+
+
+def test_times_of_numpy_and_pandas_in_a_row():
+    times = pl.DataFrame({"t": [datetime(2024, 1, 2, 3), datetime(2025, 1, 2, 3)]})
+    workflow = Workflow(["t"] >> ops.Expr(pl.col("t").dt.year().alias("year"))).fit(times)
+    for time in (datetime(2024, 5, 6), np.datetime64("2024-05-06"), pd.Timestamp("2024-05-06")):
+        assert workflow.transform({"t": time}) == {"year": 2024}
+    for nothing in (None, np.datetime64("NaT"), pd.NaT):
+        assert workflow.transform({"t": nothing}) == {"year": None}

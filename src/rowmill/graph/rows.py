@@ -32,6 +32,8 @@ def as_rows(given: Any, schema: Schema | None = None) -> Rows:
         return Rows(given, lambda frame: frame)
     if isinstance(given, pl.LazyFrame):
         return Rows(given.collect(), lambda frame: frame.lazy())
+    if type(given).__name__ == "Series" and type(given).__module__.startswith("pandas"):
+        given = given.to_dict()  # a row of a pandas frame
     if isinstance(given, Mapping):
         given = given if schema is None else {name: value for name, value in given.items() if name in schema}
         if any(
@@ -61,7 +63,13 @@ def as_rows(given: Any, schema: Schema | None = None) -> Rows:
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of Python's values: what pandas has for a missing one is None."""
-    return {name: None if type(value).__name__ in ("NAType", "NaTType") else value for name, value in row.items()}
+    return {name: _value(value) for name, value in row.items()}
+
+
+def _value(value: Any) -> Any:
+    if type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    return value.astype("datetime64[us]").item() if isinstance(value, np.datetime64) else value
 
 
 def _is_many(value: Any) -> bool:
