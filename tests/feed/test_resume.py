@@ -178,7 +178,7 @@ def test_a_state_for_other_files_is_refused(tmp_path, change):
         ({"drop_last": True}, "last"),
         ({"memory": "900KB"}, "fragments|chunk_batches|first_batches"),
         ({"global_size": 2, "global_rank": 0}, "global_batch|global_size"),
-        ({"index_dtype": "int32"}, "data|chunk_batches"),
+        ({"index_dtype": "int32"}, "columns"),
     ],
 )
 def test_a_state_for_other_settings_is_refused_by_name(table, settings, field):
@@ -187,7 +187,7 @@ def test_a_state_for_other_settings_is_refused_by_name(table, settings, field):
         itr(table, **settings).load_state_dict(state)
 
 
-@pytest.mark.parametrize("state", [{}, {"version": 99}, None, [], {"version": 1}])
+@pytest.mark.parametrize("state", [{}, {"version": 99}, None, [], {"version": 2}])
 def test_what_is_no_state_is_refused(table, state):
     with pytest.raises(StateError):
         itr(table).load_state_dict(state)
@@ -205,7 +205,7 @@ def test_positions_that_cannot_be(table, position):
 def test_columns_of_another_choice_are_other_data(table):
     data = rowmill.Dataset(table)
     state = Loader(data, 10, columns=["id"]).state_dict()
-    with pytest.raises(StateError, match="its data is"):
+    with pytest.raises(StateError, match="its columns is .* other columns, dtypes or weights"):
         Loader(data, 10, columns=["cat_b"]).load_state_dict(state)
 
 

@@ -49,7 +49,7 @@ def test_what_cannot_be_meant_gets_a_sentence(make, says):
 def test_a_state_of_other_columns_says_so_and_not_that_memory_differs():
     big = pl.DataFrame({name: np.zeros(20_000) for name in "abc"})
     state = Loader(big, 10, columns=["a"], shuffle=True, memory="200KB").state_dict()
-    with pytest.raises(StateError, match="files, columns or dtypes differ"):
+    with pytest.raises(StateError, match="other columns, dtypes or weights"):
         Loader(big, 10, columns=["a", "b"], shuffle=True, memory="200KB").load_state_dict(state)
 
 

@@ -14,7 +14,7 @@ from rowmill.errors import StateError
 from rowmill.feed import permute
 from rowmill.feed.plan import Plan
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass
@@ -25,12 +25,12 @@ class Position:
     batch: int = 0
 
 
-def save(plan: Plan, position: Position, data: str) -> dict[str, Any]:
-    """The state: position, order and data. `data` identifies the files and columns (see `Source.fingerprint`)."""
+def save(plan: Plan, position: Position, data: Mapping[str, str]) -> dict[str, Any]:
+    """The state: position, order and data. `data` identifies the files and the columns (see `Source.fingerprint`)."""
     return {"version": VERSION, "epoch": position.epoch, "batch": position.batch, **_order(plan, data)}
 
 
-def load(state: Mapping[str, Any], plan: Plan, data: str) -> Position:
+def load(state: Mapping[str, Any], plan: Plan, data: Mapping[str, str]) -> Position:
     """The position that a state holds, if the rest of it says the same as this plan and these data."""
     if not isinstance(state, Mapping) or "version" not in state:
         raise StateError("found no state of a Rowmill loader; wanted what its state_dict() returned")
@@ -48,7 +48,7 @@ def load(state: Mapping[str, Any], plan: Plan, data: str) -> Position:
     return Position(epoch, batch)
 
 
-def _order(plan: Plan, data: str) -> dict[str, Any]:
+def _order(plan: Plan, data: Mapping[str, str]) -> dict[str, Any]:
     """What decides the order: first what others follow from. Ranks of an elastic plan do not: any number that divides
     its lanes gives the same."""
     ranks = {} if plan.lanes else {"global_size": plan.ranks, "global_rank": plan.rank}
@@ -56,7 +56,7 @@ def _order(plan: Plan, data: str) -> dict[str, Any]:
         "order": permute.VERSION,
         "shuffle": "full" if plan.full else plan.shuffle,
         "rows": plan.total_rows,
-        "data": data,
+        **data,
         "fragments": len(plan.fragment_rows),
         "seed": plan.seed,
         "last": plan.last,
@@ -69,7 +69,8 @@ def _order(plan: Plan, data: str) -> dict[str, Any]:
 
 
 _ADVICE = {
-    "data": "files, columns or dtypes differ: open the data that the state was saved with",
+    "data": "the files differ, or the workflow does: open the data that the state was saved with",
+    "columns": "other columns, dtypes or weights: choose those that the state was saved with",
     "rows": "rows were added or removed: open the data that the state was saved with",
     "fragments": "row groups differ, or memory= does: use the same files and the same memory",
     "chunk_batches": "memory= (or part_size, parts_per_chunk) differs: use the same",

@@ -256,7 +256,13 @@ class Stream:
         """This table, for a cache."""
         drawn = None if self.draw is None else self.draw.name
         return request(
-            self.source, self.fragments, self.selection, self._data(), drawn, self._packed_bytes, self.memory
+            self.source,
+            self.fragments,
+            self.selection,
+            " ".join(self._data().values()),
+            drawn,
+            self._packed_bytes,
+            self.memory,
         )
 
     def counted(self, batches: Iterator[T]) -> Iterator[T]:
@@ -312,12 +318,12 @@ class Stream:
             self._resumed_seed(saved)
         self.next_position = state.load(saved, self.plan(), self._data())
 
-    def _data(self) -> str:
-        """What is read, in 16 letters: the source's own fingerprint, the columns and what is made of them."""
+    def _data(self) -> dict[str, str]:
+        """What is read, in 16 letters each: the source's own fingerprint, and the columns and what is made of them."""
         made = [(m.dtype.name, m.columns, m.widths) for m in self.selection.layout.matrices]
         drawn = None if self.draw is None else self.draw.name
-        text = repr((self.source.fingerprint(), self.selection.columns, made, self.selection.layout.loose, drawn))
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        columns = repr((self.selection.columns, made, self.selection.layout.loose, drawn))
+        return {"data": self.source.fingerprint(), "columns": hashlib.sha256(columns.encode()).hexdigest()[:16]}
 
     def _blocks(self, plan: Plan) -> Pool:
         layout = self.selection.layout
