@@ -205,7 +205,7 @@ def test_positions_that_cannot_be(table, position):
 def test_columns_of_another_choice_are_other_data(table):
     data = rowmill.Dataset(table)
     state = Loader(data, 10, columns=["id"]).state_dict()
-    with pytest.raises(StateError, match="its columns is .* other columns, dtypes or weights"):
+    with pytest.raises(StateError, match=r"its columns is .* other columns, dtypes or weights"):
         Loader(data, 10, columns=["cat_b"]).load_state_dict(state)
 
 
