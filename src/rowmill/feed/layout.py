@@ -64,14 +64,11 @@ class Selection:
             if isinstance(column.dtype, pl.List | pl.Array):
                 nulls += column.explode(empty_as_null=False, keep_nulls=False).null_count()
             if nulls:
-                mask = (
-                    ""
-                    if column.dtype.is_nested()
-                    else f", or get a column {name + NULL_SUFFIX!r} that marks them with nulls={{{name!r}: 'mask'}}"
-                )
+                mask = f", or get a column {name + NULL_SUFFIX!r} that marks them with nulls={{{name!r}: 'mask'}}"
+                can_mask = self.masks and not column.dtype.is_nested()
                 raise NullError(
                     f"column {name!r} has {nulls} nulls in {where}, and a tensor has no null; fill them with "
-                    f"nulls={{{name!r}: 0}} (any value){mask if self.masks else ''}"
+                    f"nulls={{{name!r}: 0}} (any value){mask if can_mask else ''}"
                 )
 
 

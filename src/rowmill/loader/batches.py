@@ -76,7 +76,8 @@ class SequenceBatches:
             else:
                 features[name] = make.strings(name, batch.objects[name])
         for name, shape in self._shapes.items():
-            features[name] = make.shaped(features[name], (-1, *shape))
+            if name in found:  # lists of any length have no shape to be brought to
+                features[name] = make.shaped(found[name], (-1, *shape))
         targets = labels if len(labels) > 1 else next(iter(labels), None)
         if self._padded:
             return features, targets, make.rows(_mask(batch).astype(np.float32))

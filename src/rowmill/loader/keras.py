@@ -18,7 +18,6 @@ except ImportError as error:
 
 from rowmill.errors import DtypeError
 from rowmill.feed.block import Matrix
-from rowmill.loader.batches import SequenceBatches
 from rowmill.loader.feature_workflow import make_feature_column_workflow
 from rowmill.loader.keras_loaders import DictLoader, MadeStream, SequenceLoader
 from rowmill.loader.keras_validater import validated
@@ -38,7 +37,6 @@ class OfBackend(MadeStream):
 
             self._cheap = FromGenerator(matrices, upright=upright)
             return TfTensors(matrices, upright=upright, device=device)
-        self._check_strings(backend)
         if backend == "torch":
             from rowmill.loader.tensors_torch import TorchTensors
 
@@ -50,14 +48,6 @@ class OfBackend(MadeStream):
                 self._cheap = ForCompiled(matrices, upright=upright)
             return JaxTensors(matrices, upright=upright)
         return NumpyTensors(matrices, upright=upright)
-
-    def _check_strings(self, backend: str) -> None:
-        strings = self._form.selection.layout.objects
-        if strings and isinstance(self._form, SequenceBatches):
-            raise DtypeError(
-                f"column {strings[0]!r} holds strings, and Keras on {backend} takes numbers; encode it first "
-                f"(Categorify), or use Loader, which passes strings through as NumPy arrays"
-            )
 
     def _wants_columns(self) -> bool:
         return bool(keras.backend.backend() != "torch")
@@ -78,6 +68,15 @@ class KerasSequenceLoader(OfBackend, SequenceLoader, keras.utils.PyDataset):
 
     List columns are ragged on TensorFlow, and `name__values` and `name__offsets` elsewhere.
     """
+
+    def _make(self, matrices: Sequence[Matrix], *, upright: bool, device: Any) -> Tensors:
+        strings, backend = self._form.selection.layout.objects, keras.backend.backend()
+        if strings and backend != "tensorflow":
+            raise DtypeError(
+                f"column {strings[0]!r} holds strings, and Keras on {backend} takes numbers; encode it first "
+                f"(Categorify), or use Loader, which passes strings through as NumPy arrays"
+            )
+        return super()._make(matrices, upright=upright, device=device)
 
     def _lists(self) -> Form:
         return "ragged" if keras.backend.backend() == "tensorflow" else "offsets"

@@ -121,6 +121,13 @@ def test_lists_are_ragged_sparse_or_dense_and_strings_are_strings():
     assert next(iter(Loader(holes, 2, nulls={"s": "-"})))[0]["s"].numpy().tolist() == [b"a", b"-"]
 
 
+def test_lists_of_any_length_have_no_shape():
+    data = rowmill.Dataset(pl.DataFrame({"l": [[1.0, 2.0], [3.0]], "y": [0.0, 1.0]}))
+    columns = [tf.feature_column.numeric_column("l", (2, 3))]
+    features, _ = next(iter(KerasSequenceLoader(data, 2, ["y"], feature_columns=columns, shuffle=False)))
+    assert features["l"].to_list() == [[1.0, 2.0], [3.0]]
+
+
 def test_ragged_and_strings_train():
     data = rowmill.Dataset(pl.concat([LISTS] * 10))
     loader = KerasSequenceLoader(data, 4, ["y"], cat_names=["l", "s"], cont_names=["x"])
