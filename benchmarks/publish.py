@@ -56,7 +56,7 @@ def markdown(results: Path) -> str:
         title = f"**{TITLES[name]}**" if name.startswith("rowmill") else TITLES[name].replace("tensor[", "tensor\\[")
         speed, cpu = figure.rows_per_second / 1e6, figure.cpu_per_million
         lines.append(f"| {title} | {speed:.2f} | {cpu:.2f} | {figure.rows_per_second / stock:,.0f} |")
-    return "\n".join([*lines, "", *_scales(results), "", *_beside(results), _where(records)])
+    return "\n".join([*lines, "", *_scales(results), "", *_beside(results), _where(records, results)])
 
 
 def _scales(results: Path) -> list[str]:
@@ -84,8 +84,11 @@ def _beside(results: Path) -> list[str]:
     return [*head, *lines, ""] if lines else []
 
 
-def _where(records: list[dict[str, Any]]) -> str:
-    machine, count = records[0]["machine"], 1 + max(record["round"] for record in records)
+def _where(records: list[dict[str, Any]], results: Path) -> str:
+    machine = records[0]["machine"]
+    asked = [records, *(newest(question, results) for question in (*SCALES, *BESIDE))]
+    rounds = sorted({1 + max(record["round"] for record in found) for found in asked if found})
+    count = f"{rounds[0]} to {rounds[-1]}" if len(rounds) > 1 else rounds[0]
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items() if version)
     return (
         f"Medians of {count} interleaved rounds on {machine['cores']} cores ({machine['cpu']}, "
