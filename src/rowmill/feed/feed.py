@@ -64,9 +64,11 @@ class Feed:
         window_rows: int,
         describe: Describe,
         stats: Stats,
+        first_batch: int = 0,
     ) -> None:
         self._chunks = chunks
-        self._tasks = iter(tasks(chunks))
+        self._first_batch = first_batch
+        self._tasks = iter(tasks(chunks, resumed=first_batch > 0))
         self._read = read
         self._pool = pool
         self._threads_wanted = threads
@@ -85,15 +87,15 @@ class Feed:
         self._closed = False
         self._threads: list[threading.Thread] = []
 
-    def batches(self, first_batch: int = 0) -> Iterator[Batch]:
-        """The batches from `first_batch` on. Threads start with the first `next()` and end with the iteration."""
+    def batches(self) -> Iterator[Batch]:
+        """The batches, from `first_batch` on. Threads start with the first `next()` and end with the iteration."""
         try:
             self._stats.begin()
             self._start()
             for number, chunk in enumerate(self._chunks):
                 filling, complete = self._wait(number)
                 self._stats.ready(-chunk.rows)
-                for index in range(max(0, first_batch - chunk.first_batch), complete):
+                for index in range(max(0, self._first_batch - chunk.first_batch), complete):
                     batch = filling.batch(index)
                     self._stats.count(batch.rows, batch.padding)
                     yield batch
@@ -251,14 +253,18 @@ class Failure:
     error: BaseException
 
 
-def tasks(chunks: Sequence[Chunk]) -> Iterator[Task]:
-    """What to read, in order: neighbouring spans of one fragment, on both sides of a chunk's end, are read at once."""
+def tasks(chunks: Sequence[Chunk], *, resumed: bool = False) -> Iterator[Task]:
+    """What to read, in order: neighbouring spans of one fragment, on both sides of a chunk's end, are read at once.
+
+    A resumed epoch reads its first chunk by itself: it is large, and should not wait for rows of the next one as well.
+    """
     group: list[tuple[int, Span]] = []
     for number, chunk in enumerate(chunks):
         for span in chunk.spans:
             if group:
                 last = group[-1][1]
-                if last.fragment != span.fragment or last.start + last.rows != span.start:
+                apart = last.fragment != span.fragment or last.start + last.rows != span.start
+                if apart or (resumed and group[-1][0] == 0 < number):
                     yield _task(group)
                     group = []
             group.append((number, span))

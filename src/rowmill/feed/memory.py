@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+USUAL = 1_000_000_000  # the memory setting that loaders have by themselves
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:
@@ -20,8 +22,14 @@ class Budget:
 
     @property
     def chunk(self) -> int:
-        """Bytes of packed rows that are shuffled together."""
+        """The most bytes of packed rows that are shuffled together."""
         return self.total // 4
+
+    def chunk_rows(self, first: int, fragment: int) -> int:
+        """Rows that are shuffled together, when a new epoch begins with `first`: two fragments more than it reads then,
+        so that a resumed epoch begins about as soon. Who gives more memory than usual wants more of them shuffled."""
+        read = -(-first // fragment) * fragment
+        return int((read + 2 * fragment) * max(1.0, self.total / USUAL))
 
     @property
     def window(self) -> int:

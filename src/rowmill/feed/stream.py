@@ -38,7 +38,7 @@ from rowmill.sources.source import Source, fit_fragments
 T = TypeVar("T")
 Shuffle = bool | Literal["full"]
 
-FIRST_BYTES = 32 << 20  # packed in some 10 ms; a smaller table is shuffled as a whole
+FIRST_BYTES = 96 << 20  # of small fragments, read in some 50 ms; a smaller table is shuffled as a whole
 FULL_ROWS = 32_768  # rows of a fully shuffled table that a thread gathers at once
 TURNED_ROWS = 512  # columns begin at multiples of 64 bytes, and of shorter ones that would take too much
 MIN_CHUNK_ROWS = 65_536  # unshuffled rows are passed on in pieces of about this size
@@ -134,11 +134,12 @@ class Stream:
             )
         # Chunks of an elastic plan are those of a single rank, or they would change with the number of ranks.
         chunk_unit = self.batch_size * (self.ranks if self.elastic else 1)
+        first_batches = max(1, self._first_rows() // chunk_unit)
         return Plan(
             fragment_rows=self._fragment_rows(epoch),
             batch_rows=self.batch_size,
-            chunk_batches=max(1, self._chunk_rows() // chunk_unit),
-            first_batches=max(1, self._first_rows() // chunk_unit),
+            chunk_batches=max(1, self._chunk_rows(first_batches * chunk_unit) // chunk_unit),
+            first_batches=first_batches,
             shuffle=self.shuffle and not self.full,
             full=self.full,
             seed=self.seed,
@@ -149,8 +150,9 @@ class Stream:
         )
 
     def _first_rows(self) -> int:
-        """Rows of an epoch's first chunk: half a fragment, for the first batch to come soon; all of a small table."""
-        return max(self._largest // 2, int(FIRST_BYTES / self._row_bytes))
+        """Rows of the first chunk, so that the first batch comes soon: half a large fragment, or some small ones."""
+        few = int(FIRST_BYTES / self._row_bytes)
+        return self._largest // 2 if self._largest >= few // 2 else few
 
     def _fragment_rows(self, epoch: int) -> tuple[int, ...]:
         if self.full:
@@ -160,14 +162,15 @@ class Stream:
             return tuple(fragment.rows for fragment in self.fragments)
         return tuple(drawn.rows for drawn in self.draw.drawn(self.fragments, self.seed, epoch, self.threads))
 
-    def _chunk_rows(self) -> int:
-        """Rows that are shuffled together: what memory allows, or the fewer that partitions were asked to be."""
+    def _chunk_rows(self, first_rows: int) -> int:
+        """Rows that are shuffled together: as many as memory allows, or the fewer that partitions were asked to be."""
         if not self.shuffle or self.full:
             return min(MIN_CHUNK_ROWS, int(self._budget.chunk / self._row_bytes))
         chunk_bytes = self._budget.chunk
         if self._part_bytes is not None:
             chunk_bytes = min(chunk_bytes, self._part_bytes * self._parts_per_chunk)
-        return int(chunk_bytes / self._row_bytes)
+        most = self._budget.chunk_rows(first_rows, self._largest)
+        return min(most, int(chunk_bytes / self._row_bytes))
 
     def __len__(self) -> int:
         return self.plan().steps
@@ -185,24 +188,25 @@ class Stream:
         self.position = Position(start.epoch, start.batch)
         self.stats = Stats(threads=self.threads, row_bytes=self.read_bytes)
         chunks = list(plan.chunks(start.epoch, start.batch))[share::shares]
-        batches = self._feed(plan, chunks, start.epoch, self.stats).batches(start.batch)
+        batches = self._feed(plan, chunks, start, self.stats).batches()
         return batches if self.kept is None else self.kept.watched(batches)
 
     def batches_at(self, epoch: int, batch: int) -> Iterator[Batch]:
         """Batch number `batch` of an epoch and those after it in its chunk, which alone is read. Moves nothing."""
         plan = self.plan(epoch)
         chunk = next(plan.chunks(epoch, batch))
-        return self._feed(plan, [chunk], epoch, Stats(threads=self.threads)).batches(batch)
+        return self._feed(plan, [chunk], Position(epoch, batch), Stats(threads=self.threads)).batches()
 
-    def _feed(self, plan: Plan, chunks: Sequence[Chunk], epoch: int, stats: Stats) -> Feed:
+    def _feed(self, plan: Plan, chunks: Sequence[Chunk], start: Position, stats: Stats) -> Feed:
         return Feed(
             chunks,
-            self._reader(epoch),
+            self._reader(start.epoch),
             self._blocks(plan),
             threads=self.threads,
             window_rows=int(self._budget.window / self._row_bytes),
-            describe=partial(self._describe, epoch, self.seed),
+            describe=partial(self._describe, start.epoch, self.seed),
             stats=stats,
+            first_batch=start.batch,
         )
 
     def batch(self, index: int) -> Batch:
