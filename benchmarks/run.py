@@ -22,6 +22,7 @@ import columns
 import files
 import first
 import keras_feed
+import overhead
 import plot
 import prepare
 import race
@@ -35,7 +36,8 @@ from summary import figures, varied
 from titles import TITLES
 
 QUESTIONS = {
-    module.__name__: module.ask for module in (race, rows, files, columns, batches, first, store, keras_feed, prepare)
+    module.__name__: module.ask
+    for module in (race, rows, files, columns, batches, first, store, keras_feed, overhead, prepare)
 }
 
 

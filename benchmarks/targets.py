@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -26,6 +27,7 @@ class Target:
     wanted: float
     aim: float | None = None
     at_most: bool = False
+    unit: str = "x"
 
     @property
     def verdict(self) -> str:
@@ -65,6 +67,7 @@ def targets(folder: Path = RESULTS) -> Iterator[Target]:
     yield Target("first batch, in times of decoding a row group", wait, 2, at_most=True)
     yield from _store(figures(newest("store", folder)))
     yield from _keras(folder)
+    yield from _overhead(newest("overhead", folder))
     yield from _prepare(folder)
 
 
@@ -116,6 +119,16 @@ def _keras(folder: Path) -> Iterator[Target]:
     yield Target("fit: rows/s of a generator of rows, unshuffled", ratio("fit rowmill", "fit generator"), 9)
 
 
+def _overhead(records: list[dict[str, Any]]) -> Iterator[Target]:
+    """Milliseconds that a loader adds to a batch: the dearest of the frameworks, streaming and from a store."""
+    found = figures(records)
+    for way in ("streamed", "stored"):
+        epochs = [(f, found[name.replace("loader", "bare")]) for name, f in found.items() if f"{way}, loader" in name]
+        added = [1e3 * (made.seconds - bare.seconds) / records[0]["batches"] for made, bare in epochs]
+        most = max(added) if added else None
+        yield Target(f"ms a batch added by a loader, {way}, any framework", most, 0.3, at_most=True, unit=" ms")
+
+
 def _flat(question: str, what: str, folder: Path) -> Iterator[Target]:
     """The dearest over the cheapest, in wall and in CPU time; in the question `columns` per value."""
     found = varied(newest(question, folder), "rowmill")
@@ -134,10 +147,10 @@ def show(folder: Path = RESULTS) -> Table:
     colours = {"missed": "red", "met": "green", "aim met": "bold green", "not measured": "yellow"}
     for target in targets(folder):
         sign = "<=" if target.at_most else ">="
-        reached = "" if target.reached is None else f"{target.reached:.2f}x"
-        aim = "" if target.aim is None else f"{sign} {target.aim:g}x"
+        reached = "" if target.reached is None else f"{target.reached:.2f}{target.unit}"
+        aim = "" if target.aim is None else f"{sign} {target.aim:g}{target.unit}"
         verdict = f"[{colours[target.verdict]}]{target.verdict}"
-        table.add_row(target.what.replace("[", "\\["), f"{sign} {target.wanted:g}x", aim, reached, verdict)
+        table.add_row(target.what.replace("[", "\\["), f"{sign} {target.wanted:g}{target.unit}", aim, reached, verdict)
     return table
 
 

@@ -69,40 +69,27 @@ class Layout:
 
 
 class Block:
-    """Room for `rows` rows of every matrix of a layout.
+    """Room for `rows` rows of every matrix of a layout, row after row."""
 
-    Row after row; or, with `turned` (the rows of a batch), batch after batch, each with its columns one after another,
-    all of them aligned. Columns of several values a row stand row after row in any case.
-    """
+    __slots__ = ("matrices", "rows", "steps", "targets", "unit")
 
-    __slots__ = ("matrices", "rows", "steps", "targets", "turned", "unit")
+    turned = False
 
-    def __init__(self, layout: Layout, rows: int, rooms: Sequence[Array], turned: int | None = None) -> None:
+    def __init__(self, layout: Layout, rows: int, rooms: Sequence[Array]) -> None:
         """`rooms`: for each matrix the bytes it is given, aligned for its dtype."""
-        self.rows, self.turned = rows, turned is not None
-        self.unit = turned or max(1, rows)  # rows that stand together
+        self.rows = rows
+        self.unit = max(1, rows)  # rows that stand together
         self.matrices: list[Array] = []
         self.targets: list[NDArray[np.uint64]] = []  # where each unit of a matrix begins
-        self.steps: list[int] = []  # bytes from a column to the next, of matrices on their sides; else 0
-        for matrix, given in zip(layout.matrices, rooms, strict=True):
-            nbytes, step = _sizes(matrix, rows, turned)
-            room = given.view(matrix.dtype)
-            if not turned:
-                self.matrices.append(room.reshape(rows, matrix.width))
-            elif step:
-                self.matrices.append(room.reshape(-1, matrix.width, step // matrix.dtype.itemsize))
-            else:
-                self.matrices.append(room.reshape(-1, turned, matrix.width))
-            begin = np.uint64(room.__array_interface__["data"][0])
-            units = max(1, rows // self.unit)
-            self.targets.append(np.arange(units, dtype=np.uint64) * np.uint64(nbytes // units) + begin)
-            self.steps.append(step)
+        self.steps = [0] * len(layout.matrices)  # bytes from a column to the next, of matrices on their sides; else 0
+        for matrix, room in zip(layout.matrices, rooms, strict=True):
+            self.matrices.append(room.view(matrix.dtype).reshape(rows, matrix.width))
+            self.targets.append(np.array([room.__array_interface__["data"][0]], np.uint64))
 
     @classmethod
-    def within(cls, layout: Layout, rows: int, memory: NDArray[np.uint8], turned: int | None = None) -> Block:
+    def within(cls, layout: Layout, rows: int, memory: NDArray[np.uint8]) -> Block:
         """A block in one piece of memory of at least `nbytes`, its matrices aligned."""
-        sizes = [_sizes(matrix, rows, turned)[0] for matrix in layout.matrices]
-        return cls(layout, rows, carved(memory, sizes), turned)
+        return cls(layout, rows, carved(memory, [rows * matrix.row_bytes for matrix in layout.matrices]))
 
     @classmethod
     def new(cls, layout: Layout, rows: int) -> Block:
@@ -115,18 +102,65 @@ class Block:
         return [int(targets[0]) for targets in self.targets]
 
     @staticmethod
-    def nbytes(layout: Layout, rows: int, turned: int | None = None) -> int:
-        return carved_bytes([_sizes(matrix, rows, turned)[0] for matrix in layout.matrices])
+    def nbytes(layout: Layout, rows: int) -> int:
+        return carved_bytes([rows * matrix.row_bytes for matrix in layout.matrices])
 
     def view(self, first: int, rows: int) -> list[Array]:
-        """Rows `first` and on of every matrix; of a turned block they are rows of one batch."""
-        if not self.turned:
-            return [matrix[first : first + rows] for matrix in self.matrices]
+        """Rows `first` and on of every matrix."""
+        return [matrix[first : first + rows] for matrix in self.matrices]
+
+    def joined(self, first: int, rows: int) -> Array | None:
+        """All bytes of these rows, if they stand together and alone."""
+        return None
+
+
+class TurnedBlock(Block):
+    """The same, batch after batch, each with its columns one after another, all of them aligned.
+
+    Columns of several values a row stand row after row in any case.
+    """
+
+    __slots__ = ("_batches",)
+
+    turned = True
+
+    def __init__(self, layout: Layout, rows: int, memory: NDArray[np.uint8], batch_rows: int) -> None:
+        self.rows, self.unit = rows, batch_rows
+        parts, size = turned_parts(layout.matrices, batch_rows)
+        room = carved(memory, [rows // batch_rows * size])[0]
+        self._batches = room.reshape(rows // batch_rows, size)
+        begins = np.arange(len(self._batches), dtype=np.uint64) * np.uint64(size)
+        begins += np.uint64(room.__array_interface__["data"][0])
+        self.matrices, self.targets, self.steps = [], [], []
+        for matrix, (start, step) in zip(layout.matrices, parts, strict=True):
+            shape = (matrix.width, step // matrix.dtype.itemsize) if step else (batch_rows, matrix.width)
+            nbytes = shape[0] * shape[1] * matrix.dtype.itemsize
+            given = self._batches[:, start : start + nbytes].view(matrix.dtype)
+            self.matrices.append(given.reshape(len(given), *shape))
+            self.targets.append(begins + np.uint64(start))
+            self.steps.append(step)
+
+    def view(self, first: int, rows: int) -> list[Array]:
+        """Rows `first` and on, all of one batch, of every matrix."""
         number, first = divmod(first, self.unit)
         return [
             matrix[number, :, first : first + rows] if step else matrix[number, first : first + rows]
             for matrix, step in zip(self.matrices, self.steps, strict=True)
         ]
+
+    def joined(self, first: int, rows: int) -> Array | None:
+        return self._batches[first // self.unit] if rows == self.unit else None
+
+
+def turned_parts(matrices: Sequence[Matrix], batch_rows: int) -> tuple[list[tuple[int, int]], int]:
+    """Where matrices on their sides stand in a batch: for each where it begins, and the bytes from a column to the next
+    (0 for columns of several values a row, which are not turned); and the bytes of all."""
+    parts, at = [], 0
+    for matrix in matrices:
+        step = 0 if matrix.widths else -(-batch_rows * matrix.dtype.itemsize // ALIGNMENT) * ALIGNMENT
+        parts.append((at, step))
+        at += -(-(step * matrix.width or batch_rows * matrix.row_bytes) // ALIGNMENT) * ALIGNMENT
+    return parts, at
 
 
 def carved(memory: NDArray[np.uint8], sizes: Sequence[int]) -> list[NDArray[np.uint8]]:
@@ -141,14 +175,6 @@ def carved(memory: NDArray[np.uint8], sizes: Sequence[int]) -> list[NDArray[np.u
 def carved_bytes(sizes: Sequence[int]) -> int:
     """How much memory `carved` needs."""
     return ALIGNMENT + sum(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)
-
-
-def _sizes(matrix: Matrix, rows: int, turned: int | None) -> tuple[int, int]:
-    """The bytes of a matrix, and those from a column to the next if it is on its side."""
-    if turned is None or matrix.widths:
-        return rows * matrix.row_bytes, 0
-    step = -(-turned * matrix.dtype.itemsize // ALIGNMENT) * ALIGNMENT
-    return rows // turned * matrix.width * step, step
 
 
 class Memory:
@@ -191,8 +217,10 @@ class Pool:
 
     def take(self) -> Block:
         """A block that nobody looks into."""
-        size = Block.nbytes(self.layout, self.rows, self.turned)
-        return Block.within(self.layout, self.rows, self._blocks.take(size), self.turned)
+        if self.turned is None:
+            return Block.within(self.layout, self.rows, self._blocks.take(Block.nbytes(self.layout, self.rows)))
+        size = self.rows // self.turned * turned_parts(self.layout.matrices, self.turned)[1]
+        return TurnedBlock(self.layout, self.rows, self._blocks.take(carved_bytes([size])), self.turned)
 
 
 @dataclass(slots=True)
@@ -204,4 +232,5 @@ class Batch:
     ragged: Mapping[str, tuple[Array, NDArray[np.int64]]] = field(default_factory=dict)
     objects: Mapping[str, Array] = field(default_factory=dict)
     turned: bool = False  # whether a matrix has a row for each column
+    joined: Array | None = None  # the bytes of all matrices, where they stand as `turned_parts` says
     padding: int = 0  # rows at the end that repeat others, so that all ranks take the same number of steps

@@ -94,6 +94,7 @@ class Filling:
             ragged={name: ragged.slice_rows(column, first, last) for name, column in self._ragged.items()},
             objects={name: column[first:last] for name, column in self._objects.items()},
             turned=block.turned,
+            joined=block.joined(first % block.rows, last - first),
             padding=max(0, last - max(first, chunk.rows)),
         )
 

@@ -12,7 +12,8 @@ import tensorflow as tf
 
 import rowmill
 from rowmill.errors import ArgumentError, ColumnError, DtypeError, NoFilesError, NullError
-from rowmill.feed.turn import Turner, is_aligned
+from rowmill.feed.block import Batch, Matrix
+from rowmill.feed.turn import Sides, is_aligned
 from rowmill.loader import tf_memory
 from rowmill.loader.tensorflow import KerasSequenceLoader, Loader
 from tests.conftest import make_table, write_files
@@ -74,19 +75,24 @@ def test_every_dtype_of_the_modern_loader():
 
 
 def test_turned_memory_is_aligned_and_lent_once():
-    turner, matrix = Turner(), np.arange(26 * 1024, dtype=np.int64).reshape(1024, 26)
-    first = turner.turn(matrix)
+    names, matrix = tuple(map(str, range(26))), np.arange(26 * 1024, dtype=np.int64).reshape(1024, 26)
+    sides = Sides([Matrix("cats", matrix.dtype, names)])
+
+    def turned(values):
+        return sides.of(Batch(1024, [values]))[0]
+
+    first = turned(matrix)
     assert is_aligned(first) and np.array_equal(first, matrix.T)
     tensor = tf.experimental.dlpack.from_dlpack(first.__dlpack__())
     column = tf.raw_ops.Unpack(value=tensor, num=26, axis=0)[3]
     address = first.__array_interface__["data"][0]
     del first, tensor
     gc.collect()
-    second = turner.turn(matrix + 1)
+    second = turned(matrix + 1)
     assert second.__array_interface__["data"][0] != address
     assert column.numpy().tolist() == matrix[:, 3].tolist()
     del column
-    assert turner.turn(matrix).__array_interface__["data"][0] == address
+    assert turned(matrix).__array_interface__["data"][0] == address
 
 
 def test_arrays_that_are_not_aligned_are_copied_and_do_not_abort():
