@@ -118,7 +118,7 @@ def test_the_programs_of_the_page_run(tmp_path):
 def test_a_store_that_is_built_is_written_in_huge_pages(tmp_path, monkeypatch):
     """Whole windows of 2 MB, which the page cache keeps in one page; an epoch writes small pages, which come sooner."""
     frame = make_table(120_000).select("id", *(pl.col("id").alias(f"c{i}") for i in range(9)), "x1", "label")
-    write_files(tmp_path / "table", frame, files=2, row_group=60_000)
+    write_files(tmp_path / "table", frame, files=4, row_group=30_000)
     writes = []
     real = files.write_at
 
@@ -127,12 +127,12 @@ def test_a_store_that_is_built_is_written_in_huge_pages(tmp_path, monkeypatch):
         real(handle, data, offset)
 
     monkeypatch.setattr(files, "write_at", noted)
-    built = stream(tmp_path / "table", tmp_path / "built", memory="1GB", batch_size=1000)
+    built = stream(tmp_path / "table", tmp_path / "built", memory="1GB", batch_size=1000, threads=2)
     built.build_cache()
     ids = [(offset, size) for name, offset, size in writes if name == "int64.memmap"]
     whole = [window for offset, size in ids for window in range(-(-offset // HUGE), (offset + size) // HUGE)]
     assert sum(size for _, size in ids) == 120_000 * 80 and len(ids) <= 8
-    assert sorted(whole) == [0, 1, 3]  # each by one write; the first of the two files ends within window 2
+    assert sorted(whole) == [0, 1, 3]  # each by one write; the first thread has two files, which end within window 2
     writes.clear()
     first = stream(tmp_path / "table", tmp_path / "first", memory="1GB", batch_size=1000)
     wanted = digest(stream(tmp_path / "table", memory="1GB", batch_size=1000).batches())

@@ -28,7 +28,8 @@ BIN_ROWS = 1024
 BINS = 512
 
 EXACT_ROWS = 65_536  # a table of up to so many rows is shuffled in memory
-TURNS = 6  # of a larger one, as `_line` spells them out
+TURNS = 6  # of a larger one, as `_turn` spells them out
+TILE_PLACES = 1024  # that are worked out together
 
 _STEP = 0x9E3779B97F4A7C15
 _MUL1 = 0xBF58476D1CE4E5B9
@@ -105,28 +106,33 @@ def _line(rows: Any, first: Any, total: Any, height: Any, width: Any, keys: Any)
 
 @njit(nogil=True, cache=True)
 def _turn(rows: Any, top: Any, left: Any, height: Any, width: Any, keys: Any) -> None:
-    """Where the places right of (top, left) go. In 32 bits without a branch, so that eight are worked out at once."""
+    """Where the places right of (top, left) go. Tile by tile, turn by turn, so that eight are worked out at once."""
     a, b, c, d, e, f = keys
-    height, width = np.uint32(height), np.uint32(width)
-    top, left = np.uint32(top), np.uint32(left)
-    for i in range(rows.size):
-        y, x = top, np.uint32(left + np.uint32(i))
-        y = _moved(y, x ^ a, height)
-        x = _moved(x, y ^ b, width)
-        y = _moved(y, x ^ c, height)
-        x = _moved(x, y ^ d, width)
-        y = _moved(y, x ^ e, height)
-        x = _moved(x, y ^ f, width)
-        rows[i] = np.int64(np.uint64(y) * np.uint64(width) + np.uint64(x))
+    tile = min(TILE_PLACES, rows.size)
+    y, x = np.empty(tile, np.uint32), np.empty(tile, np.uint32)
+    for start in range(0, rows.size, tile):
+        count = min(tile, rows.size - start)
+        for i in range(count):
+            y[i], x[i] = np.uint32(top), np.uint32(left + start + i)
+        _move(y, x, a, height, count)
+        _move(x, y, b, width, count)
+        _move(y, x, c, height, count)
+        _move(x, y, d, width, count)
+        _move(y, x, e, height, count)
+        _move(x, y, f, width, count)
+        for i in range(count):
+            rows[start + i] = np.int64(np.uint64(y[i]) * np.uint64(width) + np.uint64(x[i]))
 
 
 @njit(nogil=True, cache=True)
-def _moved(at: Any, drawn: Any, below: Any) -> Any:
-    """A coordinate moved on, around the end, by an amount below `below` (31 bits) that is drawn from a number."""
-    z = np.uint32(np.uint32(drawn) * np.uint32(0x85EBCA6B))
-    z = np.uint32(np.uint32(z ^ (z >> np.uint32(15))) * np.uint32(0xC2B2AE35))
-    moved = np.uint32(at + np.uint32((np.uint64(z) * np.uint64(below)) >> np.uint64(32)))
-    return np.uint32(moved - below) if moved >= below else moved
+def _move(places: Any, others: Any, key: Any, below: Any, count: Any) -> None:
+    """Move coordinates on, around the end, by amounts below `below` (31 bits) that are drawn from the others."""
+    limit = np.uint32(below)
+    for i in range(count):
+        z = np.uint32(np.uint32(others[i] ^ key) * np.uint32(0x85EBCA6B))
+        z = np.uint32(np.uint32(z ^ (z >> np.uint32(15))) * np.uint32(0xC2B2AE35))
+        moved = np.uint32(places[i] + np.uint32((np.uint64(z) * np.uint64(limit)) >> np.uint64(32)))
+        places[i] = min(moved, np.uint32(moved - limit))  # the second is huge if it would be negative
 
 
 @njit(nogil=True, cache=True)

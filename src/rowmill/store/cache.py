@@ -11,7 +11,7 @@ import os
 import threading
 import warnings
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ from rowmill.store import files
 from rowmill.store.layout import BUILDING, FORMAT, Shape
 from rowmill.store.shelf import default_folder, make_room, stale
 from rowmill.store.store import Store
-from rowmill.store.write import WriteThrough
+from rowmill.store.write import WriteThrough, keep
 
 T = TypeVar("T")
 
@@ -161,27 +161,34 @@ class Kept:
     def build(self, decode: Read, fragment_rows: Sequence[int], threads: int) -> None:
         """Read all rows that are missing, store them, and complete the store."""
         firsts = [0, *accumulate(fragment_rows)]
-        read = self.reader(decode, fragment_rows)
+        self._renew()
 
-        def one(fragment: int) -> None:
-            while (store := self._store) is not None and not store.complete:
-                gaps = store.missing(firsts[fragment], fragment_rows[fragment])
-                if not gaps:
-                    return
-                first, rows = gaps[0]
-                place = bisect_right(firsts, first) - 1
-                columns = read(place, first - firsts[place], rows)
-                if not isinstance(columns, WriteThrough):
-                    return
+        def decoded(store: Store, gaps: Iterable[tuple[int, int]]) -> Iterator[WriteThrough]:
+            for gap, rows in gaps:
+                first = gap
+                while first < gap + rows:
+                    fragment = bisect_right(firsts, first) - 1
+                    stop = min(gap + rows, firsts[fragment + 1])
+                    columns = decode(fragment, first - firsts[fragment], stop - first)
+                    yield WriteThrough(store, first, columns, self._give_up)
+                    first = stop
+
+        def build(run: range) -> None:
+            first, rows = firsts[run.start], firsts[run.stop] - firsts[run.start]
+            while (store := self._store) is not None and not store.complete and store.missing(first, rows):
                 try:
-                    columns.keep()
+                    with store.claim(first, rows) as gaps:
+                        keep(store, decoded(store, gaps))
                 except OSError as error:
                     self._give_up(error)
                 if store.missing(first, rows):  # another process has them in hand
                     threading.Event().wait(0.01)
 
+        count = len(fragment_rows)
+        each = -(-count // threads)  # neighbours, so that few windows are cut at an end
+        runs = [range(start, min(start + each, count)) for start in range(0, count, each)]
         with ThreadPoolExecutor(threads, "rowmill-store") as pool:
-            list(pool.map(one, range(len(fragment_rows))))
+            list(pool.map(build, runs))
         self.finish()
         if self._finishing is not None:
             self._finishing.join()

@@ -17,7 +17,6 @@ from rowmill.store.store import Store
 
 HUGE = 2 << 20
 PAGE = 4096
-SHARE = 8  # a file with less than this part of a row's bytes is not worth the memory of a huge window
 
 
 class Windows:
@@ -25,18 +24,22 @@ class Windows:
 
     def __init__(self, store: Store, *, huge: bool) -> None:
         self._store, shape = store, store.shape
-        row = shape.layout.row_bytes
-        windows = [HUGE if huge and matrix.row_bytes * SHARE >= row else PAGE for matrix in shape.layout.matrices]
+        window = HUGE if huge else PAGE
         sizes = [
             min(window + shape.piece_rows * matrix.row_bytes, size)
-            for window, matrix, (_, size) in zip(windows, shape.layout.matrices, shape.files, strict=True)
+            for matrix, (_, size) in zip(shape.layout.matrices, shape.files, strict=True)
         ]
         memory = carved(store.scratch.take(carved_bytes(sizes)), sizes)
-        self._rooms = [_Room(store, number, *given) for number, given in enumerate(zip(windows, memory, strict=True))]
+        self._rooms = [_Room(store, number, window, given) for number, given in enumerate(memory)]
 
     def block(self, start: int, rows: int) -> Block:
         """Room for rows `start` and on, at most a piece of them; gone with the next call."""
         return Block(self._store.shape.layout, rows, [room.after(start, rows) for room in self._rooms])
+
+    @property
+    def written(self) -> int:
+        """All rows before this one have been written, of those that were packed here."""
+        return min((room.written for room in self._rooms), default=0)
 
     def flush(self) -> None:
         """Write what has not been written yet."""
@@ -60,6 +63,10 @@ class _Room:
             self._begin = begin
         self._end = begin + size
         return self._memory[begin - self._begin : self._end - self._begin]
+
+    @property
+    def written(self) -> int:
+        return self._begin // self._row_bytes
 
     def flush(self) -> None:
         self._write(self._end)

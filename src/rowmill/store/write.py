@@ -22,6 +22,18 @@ from rowmill.store.store import Store
 from rowmill.store.windows import Windows
 
 
+def keep(store: Store, fragments: Iterable[WriteThrough]) -> None:
+    """Write rows that follow each other to the store, and to nowhere else. They are claimed by the caller."""
+    windows, packed = Windows(store, huge=True), list[Piece]()
+    for rows in fragments:
+        packed += rows.keep(windows)
+        written = [piece for piece in packed if piece.stop <= windows.written]
+        store.record(written)
+        del packed[: len(written)]
+    windows.flush()
+    store.record(packed)
+
+
 class WriteThrough:
     """Decoded rows `first` and on of the table, which are written to the store where it lacks them."""
 
@@ -48,13 +60,10 @@ class WriteThrough:
             self._failed(error)
         self._columns.deal(done, places[done - start : left - start], blocks)
 
-    def keep(self) -> None:
-        """Write all rows to the store, and to nowhere else."""
-        with self._store.claim(self._first, self.rows) as gaps:
-            windows = Windows(self._store, huge=True)
-            pieces = [self._piece(first, self._pack(first, rows, windows)) for first, rows in self._cut(gaps)]
-            windows.flush()
-            self._store.record(pieces)
+    def keep(self, windows: Windows) -> Iterator[Piece]:
+        """Pack all rows for the store, and for nothing else. They are claimed by the caller, who writes and records."""
+        for first, rows in self._cut([(self._first, self.rows)]):
+            yield self._piece(first, self._pack(first, rows, windows))
 
     def _cut(self, gaps: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         """These rows of the table, numbered within the fragment, in runs that end where pieces end."""
