@@ -23,10 +23,10 @@ from rowmill.errors import DamagedStoreError
 from rowmill.feed.block import Layout
 from rowmill.store.pieces import Piece
 
-FORMAT = 1
+FORMAT = 2
 BUILDING = ".building"
 MANIFEST, META, LISTS = "manifest.json", "meta.json", "lists"
-PIECE_BYTES = 1 << 20  # packed, summed and written while it is in the cache of one core
+PIECE_BYTES = 4 << 20  # packed, summed and written while it is in the last cache; smaller ones cost more calls
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Write-through: decoded rows go to their store and to their batches in one pass.
 
 Comes in: a decoded fragment and the store that lacks some of its rows. Goes out: nothing; blocks are filled, and pieces
-written. Same type as `feed.pack.Columns`. A piece of about 1 MB is packed once into memory that stays in the cache;
+written. Same type as `feed.pack.Columns`. A piece of some MB is packed once into memory that stays in the cache;
 from there it is summed, dealt to the batches, and written with its neighbours.
 """
 
