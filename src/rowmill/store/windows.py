@@ -24,13 +24,13 @@ class Windows:
 
     def __init__(self, store: Store, *, huge: bool) -> None:
         self._store, shape = store, store.shape
-        window = HUGE if huge else PAGE
+        window, most = (HUGE, HUGE) if huge else (PAGE, HUGE // 2)
         sizes = [
             min(window + shape.piece_rows * matrix.row_bytes, size)
             for matrix, (_, size) in zip(shape.layout.matrices, shape.files, strict=True)
         ]
         memory = carved(store.scratch.take(carved_bytes(sizes)), sizes)
-        self._rooms = [_Room(store, number, window, given) for number, given in enumerate(memory)]
+        self._rooms = [_Room(store, number, window, most, given) for number, given in enumerate(memory)]
 
     def block(self, start: int, rows: int) -> Block:
         """Room for rows `start` and on, at most a piece of them; gone with the next call."""
@@ -50,8 +50,9 @@ class Windows:
 class _Room:
     """Bytes for one file that stand one after another in it, as many as a window and a piece."""
 
-    def __init__(self, store: Store, number: int, window: int, memory: NDArray[np.uint8]) -> None:
-        self._store, self._number, self._window, self._memory = store, number, window, memory
+    def __init__(self, store: Store, number: int, window: int, most: int, memory: NDArray[np.uint8]) -> None:
+        self._store, self._number, self._memory = store, number, memory
+        self._window, self._most = window, most  # bytes that are written together if they can be; and never more
         self._row_bytes = store.shape.layout.matrices[number].row_bytes
         self._begin = self._end = 0  # the bytes of the file that are held
 
@@ -76,6 +77,10 @@ class _Room:
         if end <= self._begin:
             return
         done, held = end - self._begin, self._end - self._begin
-        self._store.write(self._number, self._memory[:done], self._begin)
+        start = self._begin
+        while start < end:
+            stop = min(end, (start // self._most + 1) * self._most)
+            self._store.write(self._number, self._memory[start - self._begin : stop - self._begin], start)
+            start = stop
         self._memory[: held - done] = self._memory[done:held]
         self._begin = end
