@@ -38,6 +38,23 @@ def test_the_same_bytes_as_without(tmp_path, settings):
     assert epochs(stream(folder, tmp_path / "cache", **settings), 3) == wanted
 
 
+def test_columns_of_several_dtypes_in_one_matrix(tmp_path):
+    """Ids of every width become int64 beside each other, floats float32: side by side in the table or not."""
+    rng, rows = np.random.default_rng(5), 2003
+    kinds = ["int64", "int8", "int8", "int32", "int32", "int32", "int32", "int32", "int64", "uint16"]
+    cats = {f"c{i}": rng.integers(0, 100, rows).astype(kind) for i, kind in enumerate(kinds)}
+    conts = {f"x{i}": rng.random(rows).astype("float64" if i % 3 else "float32") for i in range(7)}
+    write_files(tmp_path / "table", pl.DataFrame({**cats, **conts, "label": np.arange(rows) % 2}), 3, row_group=150)
+
+    def epoch(**cache):
+        settings = {"batch_size": 64, "shuffle": True, "seed": 2, **cache}
+        loader = TorchAsyncItr(Dataset(tmp_path / "table"), list(cats), list(conts), ["label"], **settings)
+        return [tensor.numpy().tobytes() for batch in loader for tensor in batch]
+
+    wanted = epoch()
+    assert epoch(cache=tmp_path / "cache") == wanted == epoch(cache=tmp_path / "cache")
+
+
 def test_later_epochs_and_runs_decode_nothing(tmp_path, monkeypatch):
     folder = lists_folder(tmp_path)
     wanted = epochs(stream(folder), 3)

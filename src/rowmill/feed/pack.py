@@ -7,8 +7,9 @@ the cache until every column has been there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from rowmill.errors import DtypeError
 from rowmill.feed.block import Array, Block, Layout, Matrix
 
-TILE_ROWS = 256
+TILE_ROWS, STACK_ROWS = 256, 512  # to places anywhere, and one after another
 
 
 def _moved_as(source: np.dtype[Any], target: np.dtype[Any]) -> tuple[Array, Array]:
@@ -60,6 +61,17 @@ class Columns:
             first, last = max(start, part.start), min(stop, part.start + part.rows)
             if first < last:
                 part.deal(first - part.start, places[first - start : last - start], blocks)
+
+    def stack(self, start: int, block: Block) -> None:
+        """Write rows `start` and on, as many as the block has, in their order to a block that is not turned."""
+        stop = start + block.rows
+        for part in self._parts:
+            first, last = max(start, part.start), min(stop, part.start + part.rows)
+            if first < last:
+                part.stack(first - part.start, last - first, first - start, block)
+
+
+Decode = Callable[[int, int, int], Columns]  # fragment, first row, rows
 
 
 class _Part:
@@ -99,18 +111,26 @@ class _Part:
         unit = blocks[0].unit
         for group in self.groups:
             step = blocks[0].steps[group.matrix]
-            to = (first, places, unit, targets_of(blocks, group.matrix), group.source, group.target)
+            to = (places, unit, targets_of(blocks, group.matrix))
             if step:
-                bits = _scatter_turned(group.columns, group.slots, step, *to)
-            elif group.strides is None:
-                bits = _scatter(group.columns, group.slots, group.row_bytes, *to)
+                like = (group.source, group.target)
+                group.check(_scatter_turned(group.columns, group.slots, step, first, *to, *like))
             else:
-                bits = _scatter_wide(group.columns, group.strides, group.slots, group.row_bytes, *to)
-            if bits and (group.target.dtype.kind == "f" or not 0 <= bits <= np.iinfo(group.target.dtype).max):
-                group.check()
+                group.check(group.scatter(first, *to))
+
+    def stack(self, first: int, rows: int, at: int, block: Block) -> None:
+        for group in self.groups:
+            if group.slot is None:
+                to = (np.arange(at, at + rows, dtype=np.uint32), block.unit, block.targets[group.matrix])
+                group.check(group.scatter(first, *to))
+            else:
+                target = block.targets[group.matrix][0] + np.uint64(at * group.row_bytes)
+                to_slot = target + group.slot * np.uint64(group.target.itemsize)
+                like = (group.source, group.target)
+                group.check(_stack(group.columns, group.row_bytes, first, rows, to_slot, *like))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Group:
     """Columns of one dtype that go to one matrix: where they are, how far their values are apart, where they go."""
 
@@ -123,9 +143,24 @@ class _Group:
     target: Array
     arrays: dict[str, Array]  # by column; also what keeps the memory alive
 
-    def check(self) -> None:
-        """Called when a value may not fit: find the column, if there is one."""
+    @cached_property
+    def slot(self) -> np.uint64 | None:
+        """Where these columns begin in a row, if they stand side by side in it and have one value a row each."""
+        side_by_side = self.strides is None and bool((np.diff(self.slots.astype(np.int64)) == 1).all())
+        return self.slots[0] if side_by_side else None
+
+    def scatter(self, first: int, places: NDArray[np.uint32], unit: int, targets: NDArray[np.uint64]) -> int:
+        """Write rows `first` and on to their places; returns all bits that are set in values that may not fit."""
+        to = (self.slots, self.row_bytes, first, places, unit, targets, self.source, self.target)
+        if self.strides is None:
+            return int(_scatter(self.columns, *to))
+        return int(_scatter_wide(self.columns, self.strides, *to))
+
+    def check(self, bits: int) -> None:
+        """If a value may not fit, find its column."""
         of_floats = self.target.dtype.kind == "f"
+        if not bits or (not of_floats and 0 <= bits <= np.iinfo(self.target.dtype).max):
+            return
         limits: Any = np.finfo(self.target.dtype) if of_floats else np.iinfo(self.target.dtype)
         for name, array in self.arrays.items():
             values = array[np.isfinite(array)] if of_floats else array
@@ -225,6 +260,36 @@ def _scatter(
                 bits |= _move(value_at(addresses[i] + slot, target_like), source[i], target_like)
             column += one
         start += count
+    return bits
+
+
+@njit(nogil=True, cache=True)
+def _stack(columns: Any, row_bytes: Any, first: Any, rows: Any, target: Any, source_like: Any, target_like: Any) -> int:
+    """The same for columns that stand side by side, to rows one after another: in half the time."""
+    source_size, size = np.uint64(source_like.itemsize), np.uint64(target_like.itemsize)
+    bits, row_size, width = 0, np.uint64(row_bytes), columns.size
+    for start in range(0, rows, STACK_ROWS):
+        count = min(STACK_ROWS, rows - start)
+        offset, begin = np.uint64(first + start) * source_size, np.uint64(target) + np.uint64(start) * row_size
+        column = 0
+        while column + 4 <= width:
+            a = value_at(columns[column] + offset, source_like)
+            b = value_at(columns[column + 1] + offset, source_like)
+            c = value_at(columns[column + 2] + offset, source_like)
+            d = value_at(columns[column + 3] + offset, source_like)
+            for i in range(count):
+                at = begin + np.uint64(i) * row_size + np.uint64(column) * size
+                bits |= _move(value_at(at, target_like), a[i], target_like)
+                bits |= _move(value_at(at + size, target_like), b[i], target_like)
+                bits |= _move(value_at(at + size + size, target_like), c[i], target_like)
+                bits |= _move(value_at(at + size + size + size, target_like), d[i], target_like)
+            column += 4
+        while column < width:
+            source = value_at(columns[column] + offset, source_like)
+            for i in range(count):
+                at = begin + np.uint64(i) * row_size + np.uint64(column) * size
+                bits |= _move(value_at(at, target_like), source[i], target_like)
+            column += 1
     return bits
 
 

@@ -22,7 +22,7 @@ from typing import Any, TypeVar, cast
 
 from rowmill.errors import ArgumentError, CacheWarning, DamagedStoreError, StoreError
 from rowmill.feed.feed import Read
-from rowmill.feed.pack import Dealer
+from rowmill.feed.pack import Columns, Dealer, Decode
 from rowmill.feed.show import bytes_text
 from rowmill.feed.stored import Request
 from rowmill.lock import Lock
@@ -104,7 +104,7 @@ class Kept:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_store": None, "_finishing": None}
 
-    def reader(self, decode: Read, fragment_rows: Sequence[int]) -> Read:
+    def reader(self, decode: Decode, fragment_rows: Sequence[int]) -> Read:
         """Like `decode`, but rows that are stored are not decoded, and rows that are not are stored."""
         firsts = [0, *accumulate(fragment_rows)]
         self._renew()
@@ -114,7 +114,7 @@ class Kept:
 
         return read
 
-    def _read(self, first: int, rows: int, decode: Callable[[], Dealer]) -> Dealer:
+    def _read(self, first: int, rows: int, decode: Callable[[], Columns]) -> Dealer:
         store = self._store
         if store is None:
             return decode()
@@ -158,7 +158,7 @@ class Kept:
             ) from error
         return store
 
-    def build(self, decode: Read, fragment_rows: Sequence[int], threads: int) -> None:
+    def build(self, decode: Decode, fragment_rows: Sequence[int], threads: int) -> None:
         """Read all rows that are missing, store them, and complete the store."""
         firsts = [0, *accumulate(fragment_rows)]
         self._renew()

@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rowmill.feed.block import Array, Block
-from rowmill.feed.pack import Dealer
+from rowmill.feed.pack import Columns
 from rowmill.feed.ragged import values_and_offsets
 from rowmill.store.pieces import Piece
 from rowmill.store.read import Mapped
@@ -37,7 +37,7 @@ def keep(store: Store, fragments: Iterable[WriteThrough]) -> None:
 class WriteThrough:
     """Decoded rows `first` and on of the table, which are written to the store where it lacks them."""
 
-    def __init__(self, store: Store, first: int, columns: Dealer, failed: Callable[[OSError], None]) -> None:
+    def __init__(self, store: Store, first: int, columns: Columns, failed: Callable[[OSError], None]) -> None:
         self.rows, self.loose = columns.rows, columns.loose
         self._store, self._first, self._columns, self._failed = store, first, columns, failed
 
@@ -77,7 +77,7 @@ class WriteThrough:
 
     def _pack(self, first: int, rows: int, windows: Windows) -> Block:
         block = windows.block(self._first + first, rows)
-        self._columns.deal(first, np.arange(rows, dtype=np.uint32), [block])
+        self._columns.stack(first, block)
         return block
 
     def _dealt(self, packed: Block, places: NDArray[np.uint32], blocks: Sequence[Block]) -> None:
