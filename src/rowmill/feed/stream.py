@@ -163,14 +163,12 @@ class Stream:
         return tuple(drawn.rows for drawn in self.draw.drawn(self.fragments, self.seed, epoch, self.threads))
 
     def _chunk_rows(self, first_rows: int) -> int:
-        """Rows that are shuffled together: as many as memory allows, or the fewer that partitions were asked to be."""
+        """Rows that are shuffled together: some fragments, or what partitions were asked to be; no more than fit."""
         if not self.shuffle or self.full:
             return min(MIN_CHUNK_ROWS, int(self._budget.chunk / self._row_bytes))
-        chunk_bytes = self._budget.chunk
         if self._part_bytes is not None:
-            chunk_bytes = min(chunk_bytes, self._part_bytes * self._parts_per_chunk)
-        most = self._budget.chunk_rows(first_rows, self._largest)
-        return min(most, int(chunk_bytes / self._row_bytes))
+            return int(min(self._budget.chunk, self._part_bytes * self._parts_per_chunk) / self._row_bytes)
+        return min(self._budget.chunk_rows(first_rows, self._largest), int(self._budget.chunk / self._row_bytes))
 
     def __len__(self) -> int:
         return self.plan().steps

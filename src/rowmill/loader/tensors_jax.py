@@ -67,7 +67,7 @@ class JaxTensors:
                 made = dict(columns(placed, *form))
                 if valid is not None and made:  # made there: placing one more array takes as long as cutting all
                     assert self._mask is not None
-                    made[self._mask] = jax.numpy.arange(form[0]) < valid
+                    made[self._mask] = jax.numpy.arange(len(next(iter(made.values())))) < valid
                 return made
 
             sharded = {} if self._sharding is None else {"out_shardings": self._sharding}
