@@ -26,10 +26,9 @@ class Budget:
         return self.total // 4
 
     def chunk_rows(self, first: int, fragment: int) -> int:
-        """Rows that are shuffled together, when a new epoch begins with `first`: two fragments more than it reads then,
-        so that a resumed epoch begins about as soon. Who gives more memory than usual wants more of them shuffled."""
-        read = -(-first // fragment) * fragment
-        return int((read + 2 * fragment) * max(1.0, self.total / USUAL))
+        """Rows that are shuffled together, when a new epoch reads at least `first` to begin with: two fragments
+        more, so that a resumed epoch begins about as soon. Who gives more memory than usual wants more shuffled."""
+        return int((first + 2 * fragment) * max(1.0, self.total / USUAL))
 
     @property
     def window(self) -> int:

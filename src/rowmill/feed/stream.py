@@ -168,6 +168,8 @@ class Stream:
             return min(MIN_CHUNK_ROWS, int(self._budget.chunk / self._row_bytes))
         if self._part_bytes is not None:
             return int(min(self._budget.chunk, self._part_bytes * self._parts_per_chunk) / self._row_bytes)
+        if self.ranks == 1 and not self.elastic:  # which begins with whole fragments
+            first_rows = -(-first_rows // self._largest) * self._largest
         return min(self._budget.chunk_rows(first_rows, self._largest), int(self._budget.chunk / self._row_bytes))
 
     def __len__(self) -> int:
