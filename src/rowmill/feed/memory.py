@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-USUAL = 1_000_000_000  # the memory setting that loaders have by themselves
-
 
 @dataclass(frozen=True, slots=True)
 class Budget:
@@ -24,11 +22,6 @@ class Budget:
     def chunk(self) -> int:
         """The most bytes of packed rows that are shuffled together."""
         return self.total // 4
-
-    def chunk_rows(self, first: int, fragment: int) -> int:
-        """Rows that are shuffled together, when a new epoch reads at least `first` to begin with: two fragments
-        more, so that a resumed epoch begins about as soon. Who gives more memory than usual wants more shuffled."""
-        return int((first + 2 * fragment) * max(1.0, self.total / USUAL))
 
     @property
     def window(self) -> int:

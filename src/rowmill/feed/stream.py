@@ -168,9 +168,11 @@ class Stream:
             return min(MIN_CHUNK_ROWS, int(self._budget.chunk / self._row_bytes))
         if self._part_bytes is not None:
             return int(min(self._budget.chunk, self._part_bytes * self._parts_per_chunk) / self._row_bytes)
-        if self.ranks == 1 and not self.elastic:  # which begins with whole fragments
-            first_rows = -(-first_rows // self._largest) * self._largest
-        return min(self._budget.chunk_rows(first_rows, self._largest), int(self._budget.chunk / self._row_bytes))
+        # Two fragments more than a new epoch reads before its first batch, so that a resumed one begins about as soon.
+        # It reads a whole fragment at least, unless ranks divide the rows: they begin inside of one.
+        whole = min((fragment.rows for fragment in self.fragments), default=1)
+        read = first_rows if self.ranks > 1 or self.elastic else max(first_rows, whole)
+        return min(read + 2 * self._largest, int(self._budget.chunk / self._row_bytes))
 
     def __len__(self) -> int:
         return self.plan().steps
