@@ -39,7 +39,7 @@ T = TypeVar("T")
 Shuffle = bool | Literal["full"]
 
 FIRST_BYTES = 96 << 20  # of small fragments, read in some 50 ms; a smaller table is shuffled as a whole
-FULL_ROWS = 32_768  # rows of a fully shuffled table that a thread gathers at once
+FULL_ROWS = 65_536  # rows of a fully shuffled table that a thread gathers at once
 TURNED_ROWS = 512  # columns begin at multiples of 64 bytes, and of shorter ones that would take too much
 MIN_CHUNK_ROWS = 65_536  # unshuffled rows are passed on in pieces of about this size
 

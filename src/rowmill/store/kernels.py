@@ -18,6 +18,9 @@ from rowmill.feed.pack import address_of, fetch, value_at
 
 AHEAD = 16  # rows that are asked for before they are read: DRAM answers in the time that some ten rows take to copy
 
+LINE = 64  # bytes of the cache
+VECTOR = 16  # bytes that are written past the cache at once
+
 LANES = 64  # of a checksum
 
 WORDS, BYTES = empty(0, uint32), empty(0, uint8)  # what pointers point to
@@ -34,6 +37,38 @@ def _copy(typing: Any, target: Any, source: Any, count: Any) -> Any:
         return context.get_dummy_value()
 
     return types.none(types.uint64, types.uint64, types.uint64), generate
+
+
+def _vector_copy(*, streamed: bool) -> Any:
+    """Copies a vector from one address to another; `streamed`: past the cache, to an address that it is aligned to."""
+
+    @intrinsic
+    def copy(typing: Any, target: Any, source: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            vector = ir.VectorType(ir.IntType(8), VECTOR).as_pointer()
+            to, of = (builder.inttoptr(address, vector) for address in arguments)
+            stored = builder.store(builder.load(of, align=1), to, align=VECTOR if streamed else 1)
+            if streamed:
+                stored.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
+            return context.get_dummy_value()
+
+        return types.none(types.uint64, types.uint64), generate
+
+    return copy
+
+
+_copy_vector, _stream_vector = _vector_copy(streamed=False), _vector_copy(streamed=True)
+
+
+@intrinsic
+def _settle(typing: Any) -> Any:
+    """Wait until all threads can see what was written past the cache."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.none(), generate
 
 
 @intrinsic
@@ -68,9 +103,13 @@ def copy_rows(source: Any, row_bytes: Any, places: Any, unit: Any, targets: Any)
 
 @njit(nogil=True, cache=True)
 def gather_rows(source: Any, row_bytes: Any, rows: Any, places: Any, unit: Any, targets: Any) -> None:
-    """Copy row number `rows[i]` of the matrix at `source` to place `i`."""
-    size, line, share = uint64(row_bytes), uint64(64), 1.0 / unit
-    count = places.size
+    """Copy row number `rows[i]` of the matrix at `source` to place `i`: quickly, if places follow each other.
+
+    Reading at random waits for DRAM, so rows are asked for ahead, and where they can be they are written past the
+    cache, which would otherwise read every line before it is overwritten.
+    """
+    size, share, count = uint64(row_bytes), 1.0 / unit, places.size
+    past_the_cache = row_bytes % VECTOR == 0
     if size == 4:
         values = value_at(uint64(source), WORDS)
         for i in range(count):
@@ -80,12 +119,50 @@ def gather_rows(source: Any, row_bytes: Any, rows: Any, places: Any, unit: Any, 
         return
     for i in range(count):
         if i + AHEAD < count:
-            address = uint64(source) + uint64(rows[i + AHEAD]) * size
-            end = address + size
-            while address < end:
-                _expect(address)
-                address += line
-        _copy(address_of(places[i], unit, share, targets, size), uint64(source) + uint64(rows[i]) * size, size)
+            _expect_row(uint64(source) + uint64(rows[i + AHEAD]) * size, size)
+        target, row = address_of(places[i], unit, share, targets, size), uint64(source) + uint64(rows[i]) * size
+        if past_the_cache:
+            _stream_row(target, row, size)
+        elif size < VECTOR:
+            _copy(target, row, size)
+        else:
+            _copy_row(target, row, size)
+    _settle()
+
+
+@njit(nogil=True, cache=True)
+def _expect_row(address: Any, size: Any) -> None:
+    last = address + size - uint64(1)
+    while address < last:
+        _expect(address)
+        address += uint64(LINE)
+    _expect(last)
+
+
+@njit(nogil=True, cache=True)
+def _copy_row(target: Any, source: Any, size: Any) -> None:
+    """Copy a row of at least one vector; the last may overlap the one before."""
+    at, last = uint64(0), size - uint64(VECTOR)
+    while at < last:
+        _copy_vector(target + at, source + at)
+        at += uint64(VECTOR)
+    _copy_vector(target + last, source + last)
+
+
+@njit(nogil=True, cache=True)
+def _stream_row(target: Any, source: Any, size: Any) -> None:
+    """Copy a row of whole vectors, four at a time, past the cache."""
+    one, at = uint64(VECTOR), uint64(0)
+    four = one + one + one + one
+    while at + four <= size:
+        _stream_vector(target + at, source + at)
+        _stream_vector(target + at + one, source + at + one)
+        _stream_vector(target + at + one + one, source + at + one + one)
+        _stream_vector(target + at + one + one + one, source + at + one + one + one)
+        at += four
+    while at < size:
+        _stream_vector(target + at, source + at)
+        at += one
 
 
 @njit(nogil=True, cache=True)

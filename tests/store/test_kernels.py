@@ -1,0 +1,50 @@
+"""What runs over every byte of a store."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rowmill.store.kernels import copy_rows, gather_rows
+
+
+def _address(array: np.ndarray) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def _orders(count: int, random: np.random.Generator) -> list[np.ndarray]:
+    return [np.arange(count), np.roll(np.arange(count), count // 2), random.permutation(count)]
+
+
+@pytest.mark.parametrize("row_bytes", [1, 3, 4, 8, 12, 15, 16, 17, 31, 32, 48, 52, 64, 80, 208, 1001, 3200])
+def test_rows_of_any_size_come_whole_to_any_place(row_bytes):
+    random = np.random.default_rng(row_bytes)
+    source = random.integers(0, 256, (1000, row_bytes), np.uint8)
+    for count in (1, 2, 100, 5000):
+        unit = count // 3 + 1  # so that places are in several pieces of memory
+        memory = [np.empty(unit * row_bytes + 64, np.uint8) for _ in range(3)]
+        rooms = [given[-_address(given) % 64 :][: unit * row_bytes] for given in memory]
+        targets = np.array([_address(room) for room in rooms], np.uint64)
+        for places in _orders(count, random):
+            rows = random.integers(0, len(source), count)
+            gather_rows(np.uint64(_address(source)), row_bytes, rows, places.astype(np.uint32), unit, targets)
+            found = np.concatenate([room.reshape(unit, row_bytes) for room in rooms])
+            np.testing.assert_array_equal(found[places], source[rows])
+            first = source[np.arange(count) % len(source)]
+            copy_rows(np.uint64(_address(first)), row_bytes, places.astype(np.uint32), unit, targets)
+            found = np.concatenate([room.reshape(unit, row_bytes) for room in rooms])
+            np.testing.assert_array_equal(found[places], first)
+
+
+@pytest.mark.parametrize("row_bytes", [4, 52, 208])
+def test_no_byte_beside_the_rows_is_touched(row_bytes):
+    source = np.full((64, row_bytes), 7, np.uint8)
+    memory = np.zeros(40 * row_bytes + 64, np.uint8)
+    room = memory[-_address(memory) % 64 :][: 40 * row_bytes].reshape(40, row_bytes)
+    places = np.arange(5, 25, dtype=np.uint32)
+    gather_rows(
+        np.uint64(_address(source)), row_bytes, np.arange(20), places, 40, np.array([_address(room)], np.uint64)
+    )
+    assert (room[5:25] == 7).all()
+    assert not room[:5].any()
+    assert not room[25:].any()
