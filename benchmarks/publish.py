@@ -19,7 +19,7 @@ SCALES = {
     "batches": ("Rows in a batch", "rowmill"),
 }
 BESIDE = {
-    "store": ("later", "full", "take", "plain", "first"),
+    "store": ("later", "full", "take", "plain", "first", "bare-write"),
     "keras_feed": (
         "tensorflow", "tfrecord", "fit rowmill", "fit model only", "fit ready", "fit pydataset", "fit generator",
         "fit tfrecord", "fit sequence",

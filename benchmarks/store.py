@@ -17,6 +17,8 @@ from journal import Journal
 from race import BATCH
 from rowmill.loader.tensordict import dataset_to_tensordict
 
+AT_ONCE = 256 << 10  # bytes; larger writes take longer where free memory has been returned to a host
+
 
 def ask(journal: Journal, *, quick: bool) -> None:
     """The Criteo table: first and later epochs, full shuffle, peers over mapped files, and wrapping a dataset."""
@@ -43,7 +45,7 @@ def ask(journal: Journal, *, quick: bool) -> None:
     for number in range(2 if quick else 5):
         for name, run in runs.items():
             journal.add("store", name, number, read(run), table_rows=table.rows)
-    other = folder.with_name("store-first")
+    other, bare = folder.with_name("store-first"), folder.with_name("store-bare")
     for number in range(2 if quick else 5):  # new loaders, made before the clock starts: their first epoch is asked
         plain = contestants.rowmill_itr(table, BATCH)
         journal.add("store", "plain", number, read(_draining(plain)), table_rows=table.rows)
@@ -51,6 +53,9 @@ def ask(journal: Journal, *, quick: bool) -> None:
         loader = contestants.rowmill_itr(table, BATCH, cache=other)
         journal.add("store", "first", number, read(_draining(loader)), table_rows=table.rows)
         loader.build_cache()  # waits until the disk has it, so that the next reading is not disturbed
+        write = bare_write([tensor.numpy() for tensor in tensors], _emptied(bare))
+        journal.add("store", "bare-write", number, read(write), table_rows=table.rows)
+        shutil.rmtree(bare)
 
 
 def _draining(loader: Any) -> Run:
@@ -73,6 +78,21 @@ def taken(arrays: list[np.ndarray]) -> Run:
             for array, room in zip(arrays, out, strict=True):
                 np.take(array, rows, axis=0, out=room[: len(rows)], mode="clip")
         return len(order)
+
+    return run
+
+
+def bare_write(arrays: list[np.ndarray], folder: Path) -> Run:
+    """The bytes of the store into new files, and nothing else: what the system takes for them, on one core."""
+    folder.mkdir()
+
+    def run() -> int:
+        for number, array in enumerate(arrays):
+            data = memoryview(array).cast("B")
+            with (folder / str(number)).open("wb", buffering=0) as file:
+                for start in range(0, len(data), AT_ONCE):
+                    file.write(data[start : start + AT_ONCE])
+        return len(arrays[0])
 
     return run
 

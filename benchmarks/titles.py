@@ -13,6 +13,7 @@ TITLES = {
     "stock-2": "DataLoader over tensors in RAM, 2 workers",
     "plain": "first epoch of a loader without a store",
     "first": "first epoch with a store, written through",
+    "bare-write": "writing the same bytes to new files, and nothing else",
     "later": "later epochs, from the store",
     "full": "full shuffle, from the store",
     "take": "np.take from RAM, the copy alone",

@@ -15,7 +15,8 @@ import pytest
 from rowmill import Dataset
 from rowmill.store import files
 from rowmill.store.read import summed
-from rowmill.store.windows import HUGE, LITTLE
+from rowmill.store.store import AT_ONCE
+from rowmill.store.windows import HUGE
 from tests.conftest import make_table, write_files
 from tests.store.common import digest, lists_folder, settle, stream, table_with_lists
 
@@ -137,4 +138,4 @@ def test_a_store_that_is_built_is_written_in_huge_pages(tmp_path, monkeypatch):
     first = stream(tmp_path / "table", tmp_path / "first", memory="1GB", batch_size=1000)
     wanted = digest(stream(tmp_path / "table", memory="1GB", batch_size=1000).batches())
     assert digest(first.batches()) == wanted == digest(built.batches())
-    assert max(size for name, _, size in writes if name == "int64.memmap") <= LITTLE
+    assert max(size for name, _, size in writes if name == "int64.memmap") <= AT_ONCE

@@ -32,6 +32,7 @@ from rowmill.store.read import Gathered, Mapped, summed
 
 JOURNAL, CLAIMS = "journal", "claims"
 WRITERS = 64  # threads that have memory to pack in kept for them
+AT_ONCE = 256 << 10  # bytes that an epoch writes at once, to begin with: see `windows`
 
 
 class Store:
@@ -50,6 +51,7 @@ class Store:
         if handle is not None:
             self._handles.callback(os.close, handle)
         self._read_to = 0
+        self.at_once = AT_ONCE
         self.scratch = Memory(0 if complete else WRITERS)  # to pack rows in before they are written
         try:
             self._open_files()

@@ -4,12 +4,13 @@ Comes in: piece after piece, packed into memory that is lent here. Goes out: wri
 far as rows follow each other. What is written as a whole of 2 MB the page cache keeps in one huge page, and reading
 rows in random order then takes half to two thirds of the time. But on a virtual machine that returns free memory to its
 host (`page_reporting`), getting huge pages back takes longer than decoding what is stored in them: 3 seconds a GB on
-ours. So they are for those who build a store and wait for it. An epoch writes little at a time: the page cache then
-finds room among what is too small to be returned, and the system's own work for a GB grows from 0.20 to 0.23 seconds.
-Called by `write`.
+ours. So they are for those who build a store and wait for it. An epoch writes less at a time, and still less if that is
+slow: the page cache then finds room among what is too small to be returned. Called by `write`.
 """
 
 from __future__ import annotations
+
+from time import thread_time
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,8 @@ from rowmill.store.store import Store
 
 HUGE = 2 << 20
 PAGE = 4096
-LITTLE = 128 << 10
+LEAST = 32 << 10  # takes 0.34 CPU-seconds a GB, where 256 KB at once take 0.22
+SLOW = 0.6e-9  # CPU-seconds a byte
 
 
 class Windows:
@@ -27,13 +29,13 @@ class Windows:
 
     def __init__(self, store: Store, *, huge: bool) -> None:
         self._store, shape = store, store.shape
-        window, most = (HUGE, HUGE) if huge else (PAGE, LITTLE)
+        window = HUGE if huge else PAGE
         sizes = [
             min(window + shape.piece_rows * matrix.row_bytes, size)
             for matrix, (_, size) in zip(shape.layout.matrices, shape.files, strict=True)
         ]
         memory = carved(store.scratch.take(carved_bytes(sizes)), sizes)
-        self._rooms = [_Room(store, number, window, most, given) for number, given in enumerate(memory)]
+        self._rooms = [_Room(store, number, window, given) for number, given in enumerate(memory)]
 
     def block(self, start: int, rows: int) -> Block:
         """Room for rows `start` and on, at most a piece of them; gone with the next call."""
@@ -53,9 +55,9 @@ class Windows:
 class _Room:
     """Bytes for one file that stand one after another in it, as many as a window and a piece."""
 
-    def __init__(self, store: Store, number: int, window: int, most: int, memory: NDArray[np.uint8]) -> None:
+    def __init__(self, store: Store, number: int, window: int, memory: NDArray[np.uint8]) -> None:
         self._store, self._number, self._memory = store, number, memory
-        self._window, self._most = window, most  # bytes that are written together if they can be; and never more
+        self._window = window  # bytes that are written together if they can be
         self._row_bytes = store.shape.layout.matrices[number].row_bytes
         self._begin = self._end = 0  # the bytes of the file that are held
 
@@ -80,10 +82,13 @@ class _Room:
         if end <= self._begin:
             return
         done, held = end - self._begin, self._end - self._begin
-        start = self._begin
+        most = HUGE if self._window == HUGE else self._store.at_once
+        start, started = self._begin, thread_time()
         while start < end:
-            stop = min(end, (start // self._most + 1) * self._most)
+            stop = min(end, (start // most + 1) * most)
             self._store.write(self._number, self._memory[start - self._begin : stop - self._begin], start)
             start = stop
+        if most > LEAST and thread_time() - started > SLOW * max(done, HUGE // 2):
+            self._store.at_once = most // 2
         self._memory[: held - done] = self._memory[done:held]
         self._begin = end
