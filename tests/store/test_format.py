@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from rowmill import Dataset
-from rowmill.store import files
+from rowmill.store import files, windows
 from rowmill.store.read import summed
 from rowmill.store.store import AT_ONCE
 from rowmill.store.windows import HUGE
@@ -116,8 +116,8 @@ def test_the_programs_of_the_page_run(tmp_path):
     assert found.returncode == 0, found.stderr
 
 
-def test_a_store_that_is_built_is_written_in_huge_pages(tmp_path, monkeypatch):
-    """Whole windows of 2 MB, which the page cache keeps in one page; an epoch writes small pages, which come sooner."""
+def _noted_writes(tmp_path, monkeypatch):
+    """A table of 12 columns, and a list that every write to a store is noted in: file, offset, bytes."""
     frame = make_table(120_000).select("id", *(pl.col("id").alias(f"c{i}") for i in range(9)), "x1", "label")
     write_files(tmp_path / "table", frame, files=4, row_group=30_000)
     writes = []
@@ -128,6 +128,12 @@ def test_a_store_that_is_built_is_written_in_huge_pages(tmp_path, monkeypatch):
         real(handle, data, offset)
 
     monkeypatch.setattr(files, "write_at", noted)
+    return writes
+
+
+def test_a_store_that_is_built_is_written_in_huge_pages(tmp_path, monkeypatch):
+    """Whole windows of 2 MB, which the page cache keeps in one page; an epoch writes small pages, which come sooner."""
+    writes = _noted_writes(tmp_path, monkeypatch)
     built = stream(tmp_path / "table", tmp_path / "built", memory="1GB", batch_size=1000, threads=2)
     built.build_cache()
     ids = [(offset, size) for name, offset, size in writes if name == "int64.memmap"]
@@ -139,3 +145,14 @@ def test_a_store_that_is_built_is_written_in_huge_pages(tmp_path, monkeypatch):
     wanted = digest(stream(tmp_path / "table", memory="1GB", batch_size=1000).batches())
     assert digest(first.batches()) == wanted == digest(built.batches())
     assert max(size for name, _, size in writes if name == "int64.memmap") <= AT_ONCE
+
+
+def test_an_epoch_writes_less_at_once_where_that_is_slow(tmp_path, monkeypatch):
+    writes = _noted_writes(tmp_path, monkeypatch)
+    wanted = digest(stream(tmp_path / "table", memory="1GB", batch_size=1000).batches())
+    ticks = count()
+    monkeypatch.setattr(windows, "thread_time", lambda: float(next(ticks)))  # every write takes a second
+    first = stream(tmp_path / "table", tmp_path / "first", memory="1GB", batch_size=1000, threads=1)
+    assert digest(first.batches()) == wanted
+    sizes = [size for name, _, size in writes if name == "int64.memmap"]
+    assert sizes[0] > windows.LEAST == max(sizes[-10:])

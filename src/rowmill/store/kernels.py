@@ -19,7 +19,8 @@ from rowmill.feed.pack import address_of, fetch, value_at
 AHEAD = 16  # rows that are asked for before they are read: DRAM answers in the time that some ten rows take to copy
 
 LINE = 64  # bytes of the cache
-VECTOR = 16  # bytes that are written past the cache at once
+VECTOR = 16  # bytes that are copied at once
+STREAM_BYTES = 4 << 20  # what stays in the cache until it is used is written there, and more is not
 
 LANES = 64  # of a checksum
 
@@ -105,11 +106,11 @@ def copy_rows(source: Any, row_bytes: Any, places: Any, unit: Any, targets: Any)
 def gather_rows(source: Any, row_bytes: Any, rows: Any, places: Any, unit: Any, targets: Any) -> None:
     """Copy row number `rows[i]` of the matrix at `source` to place `i`: quickly, if places follow each other.
 
-    Reading at random waits for DRAM, so rows are asked for ahead, and where they can be they are written past the
-    cache, which would otherwise read every line before it is overwritten.
+    Reading at random waits for DRAM, so rows are asked for ahead, and many of them are written past the cache, which
+    would otherwise read every line before it is overwritten.
     """
     size, share, count = uint64(row_bytes), 1.0 / unit, places.size
-    past_the_cache = row_bytes % VECTOR == 0
+    past_the_cache = row_bytes % VECTOR == 0 and count * row_bytes >= STREAM_BYTES
     if size == 4:
         values = value_at(uint64(source), WORDS)
         for i in range(count):
