@@ -203,11 +203,11 @@ EXIT = textwrap.dedent("""
         return iterator
 
     import numpy as np
-    from rowmill.feed import pack, permute
+    from rowmill.feed import kernels, permute
     permute.deal(permute.permutation(4, 0).size, 2, 0)  # compiled once, for all children
     x, one, like = np.zeros(4), np.zeros(1, np.uint64), np.empty(0, np.uint64)
     address = np.array([x.ctypes.data], np.uint64)
-    pack._scatter(address, one, 8, 0, np.zeros(1, np.uint32), 4, address, like, like)
+    kernels.scatter(address, one, 8, 0, np.zeros(1, np.uint32), 4, address, like, like)
 
     running = {}
 

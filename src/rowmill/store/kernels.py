@@ -14,7 +14,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy import empty, uint8, uint32, uint64
 
-from rowmill.feed.pack import address_of, fetch, value_at
+from rowmill.feed.kernels import address_of, fetch, value_at
 
 AHEAD = 16  # rows that are asked for before they are read: DRAM answers in the time that some ten rows take to copy
 
