@@ -116,18 +116,20 @@ def stack(
 def _write_tile(
     columns: Any, slots: Any, first: Any, addresses: Any, count: Any, source_like: Any, target_like: Any
 ) -> int:
-    """Write rows to their addresses, four columns at a time where they stand side by side."""
+    """Write rows to their addresses, four columns at a time where they stand side by side: the last four overlap others
+    rather than leave up to three to be written one by one."""
     offset, size = np.uint64(first) * np.uint64(source_like.itemsize), np.uint64(target_like.itemsize)
     bits, column, width = 0, 0, columns.size
     while column < width:
-        slot = slots[column] * size
-        if column + 4 <= width and slots[column + 3] - slots[column] == np.uint64(3):
-            a, b = columns[column] + offset, columns[column + 1] + offset
-            c, d = columns[column + 2] + offset, columns[column + 3] + offset
+        four = min(column, width - 4)
+        if four >= 0 and slots[four + 3] - slots[four] == np.uint64(3):
+            a, b = columns[four] + offset, columns[four + 1] + offset
+            c, d = columns[four + 2] + offset, columns[four + 3] + offset
+            slot = slots[four] * size
             bits |= _write_four(a, b, c, d, slot, addresses, count, source_like, target_like)
-            column += 4
+            column = four + 4
         else:
-            source = value_at(columns[column] + offset, source_like)
+            source, slot = value_at(columns[column] + offset, source_like), slots[column] * size
             for i in range(count):
                 bits |= _move(value_at(addresses[i] + slot, target_like), source[i], target_like)
             column += 1
