@@ -29,18 +29,24 @@ def value_at(typing: Any, address: Any, like: Any) -> Any:
     return pointer(types.uint64, like), generate
 
 
-@intrinsic
-def fetch(typing: Any, address: Any) -> Any:
-    """Ask the cache for the line at an address, to write to it."""
+def _asking(*, to_write: bool) -> Any:
+    """Asks the cache for the line at an address."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(prefetch, [builder.inttoptr(arguments[0], byte), number(1), number(3), number(1)])
-        return context.get_dummy_value()
+    @intrinsic
+    def ask(typing: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+            prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+            builder.call(prefetch, [builder.inttoptr(arguments[0], byte), number(int(to_write)), number(3), number(1)])
+            return context.get_dummy_value()
 
-    return types.none(types.uint64), generate
+        return types.none(types.uint64), generate
+
+    return ask
+
+
+fetch, expect = _asking(to_write=True), _asking(to_write=False)
 
 
 @intrinsic
@@ -147,18 +153,18 @@ def _write_four(
 def _compile_four(
     a: Any, b: Any, c: Any, d: Any, slot: Any, addresses: Any, count: Any, source_like: Any, target_like: Any
 ) -> Any:
-    together = np.uint64(4 if source_like.dtype == target_like.dtype else 0)  # values of a column that move at once
+    in_vectors = source_like.dtype == target_like.dtype
 
     def write(
         a: Any, b: Any, c: Any, d: Any, slot: Any, addresses: Any, count: Any, source_like: Any, target_like: Any
     ) -> int:
         size, bits, done, at = np.uint64(target_like.itemsize), 0, 0, np.uint64(0)
-        if together:
+        if in_vectors:
             while done + 4 <= count:
                 first, second = addresses[done] + slot, addresses[done + 1] + slot
                 third, fourth = addresses[done + 2] + slot, addresses[done + 3] + slot
                 _turn_four(a + at, b + at, c + at, d + at, first, second, third, fourth, target_like)
-                done, at = done + 4, at + together * size
+                done, at = done + 4, at + np.uint64(4) * size
         source_a, source_b = value_at(a, source_like), value_at(b, source_like)
         source_c, source_d = value_at(c, source_like), value_at(d, source_like)
         for i in range(done, count):

@@ -14,7 +14,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy import empty, uint8, uint32, uint64
 
-from rowmill.feed.kernels import address_of, fetch, value_at
+from rowmill.feed.kernels import address_of, expect, fetch, value_at
 
 AHEAD = 16  # rows that are asked for before they are read: DRAM answers in the time that some ten rows take to copy
 
@@ -72,20 +72,6 @@ def _settle(typing: Any) -> Any:
     return types.none(), generate
 
 
-@intrinsic
-def _expect(typing: Any, address: Any) -> Any:
-    """Ask the cache for the line at an address, to read it."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(prefetch, [builder.inttoptr(arguments[0], byte), number(0), number(3), number(1)])
-        return context.get_dummy_value()
-
-    return types.none(types.uint64), generate
-
-
 @njit(nogil=True, cache=True)
 def copy_rows(source: Any, row_bytes: Any, places: Any, unit: Any, targets: Any) -> None:
     """Copy rows that stand one after another at `source` to their places."""
@@ -115,7 +101,7 @@ def gather_rows(source: Any, row_bytes: Any, rows: Any, places: Any, unit: Any, 
         values = value_at(uint64(source), WORDS)
         for i in range(count):
             if i + 2 * AHEAD < count:
-                _expect(uint64(source) + uint64(rows[i + 2 * AHEAD]) * size)
+                expect(uint64(source) + uint64(rows[i + 2 * AHEAD]) * size)
             value_at(address_of(places[i], unit, share, targets, size), WORDS)[0] = values[rows[i]]
         return
     for i in range(count):
@@ -135,9 +121,9 @@ def gather_rows(source: Any, row_bytes: Any, rows: Any, places: Any, unit: Any, 
 def _expect_row(address: Any, size: Any) -> None:
     last = address + size - uint64(1)
     while address < last:
-        _expect(address)
+        expect(address)
         address += uint64(LINE)
-    _expect(last)
+    expect(last)
 
 
 @njit(nogil=True, cache=True)
