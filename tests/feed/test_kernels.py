@@ -32,3 +32,35 @@ def test_every_value_comes_to_its_row_and_slot(dtypes, slots):
         targets = np.array([_address(found)], np.uint64)
         scatter(*where, width * target.itemsize, first, places, rows, targets, *likes)
         np.testing.assert_array_equal(found[places], wanted)
+
+
+LIMITS = {
+    "i8 i4": [-(2**31) - 1, 2**31, 2**62, -(2**63)],
+    "i8 u4": [-1, 2**32],
+    "u8 i8": [2**63, 2**64 - 1],
+    "i8 u8": [-1, -(2**63)],
+    "i4 i2": [-(2**15) - 1, 2**15],
+    "u4 i4": [2**31],
+}
+
+
+@pytest.mark.parametrize("width", [1, 4, 6])
+@pytest.mark.parametrize("dtypes", LIMITS)
+def test_a_value_that_does_not_fit_is_seen_and_no_other(dtypes, width):
+    source, target = (np.dtype(name) for name in dtypes.split())
+    low = max(np.iinfo(source).min, np.iinfo(target).min)
+    high = min(np.iinfo(source).max, np.iinfo(target).max)
+    columns = [np.resize(np.array([low, high, 0, 1, 5], source), 23) for _ in range(width)]
+    where = np.array([_address(column) for column in columns], np.uint64), np.arange(width, dtype=np.uint64)
+    found, likes = np.empty((23, width), target), (np.empty(0, source), np.empty(0, target))
+
+    def lost():
+        return stack(*where, width * target.itemsize, 0, 23, _address(found), *likes)
+
+    assert lost() == 0
+    np.testing.assert_array_equal(found, np.stack(columns, 1).astype(target))
+    for value in LIMITS[dtypes]:
+        for column, row in ((0, 0), (width - 1, 22), (width // 2, 7)):
+            kept, columns[column][row] = columns[column][row], value
+            assert lost() != 0, (value, column, row)
+            columns[column][row] = kept

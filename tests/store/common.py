@@ -31,6 +31,15 @@ def lists_folder(tmp_path, rows=1003):
     return tmp_path / "table"
 
 
+def large_folder(tmp_path, at=-1, value=2**31, rows=700):
+    """The same with one id that 4 bytes do not hold."""
+    frame = table_with_lists(rows)
+    ids = frame["id"].to_numpy().copy()
+    ids[at] = value
+    write_files(tmp_path / "table", frame.with_columns(pl.Series("id", ids)))
+    return tmp_path / "table"
+
+
 def stream(folder, cache=None, *, columns=None, nulls="error", cache_size=None, **options):
     dataset = folder if isinstance(folder, Dataset) else Dataset(folder)
     selector = Selector(dataset.schema, nulls)

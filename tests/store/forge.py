@@ -27,7 +27,7 @@ def warm():
 
     room = np.zeros(4096, np.uint8)
     at = np.uint64(room.__array_interface__["data"][0])
-    kernels.copy_rows(at, 8, permute.deal(2, 2, 3), 4, np.array([at + np.uint64(512)], np.uint64))
+    kernels.copy_rows(at, 8, 1, permute.deal(2, 2, 3), 4, np.array([at + np.uint64(512)], np.uint64))
     kernels.digest(at, 100, np.uint64(0))
 
 

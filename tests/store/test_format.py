@@ -93,7 +93,14 @@ def test_nobody_can_write_through_a_map(stored, tmp_path):
 
 def test_only_what_the_page_names_is_in_the_folder(stored):
     names = {str(path.relative_to(stored)) for path in stored.rglob("*") if path.is_file()}
-    matrices = {"int64.memmap", "int32.memmap", "float32_2.memmap", "float64.memmap", "float32_4.memmap", "bool.memmap"}
+    matrices = {
+        "int32_0.memmap",
+        "int32_1.memmap",
+        "float32_2.memmap",
+        "float64.memmap",
+        "float32_4.memmap",
+        "bool.memmap",
+    }
     lists = {f"lists/{name}" for name in ("meta.json", "values_0.memmap", "offsets_0.memmap")}
     assert names == {"manifest.json", "meta.json", "journal", "claims"} | matrices | lists
 
@@ -103,7 +110,7 @@ def test_columns_never_become_file_names(tmp_path):
     hostile = stream(Dataset({name: [1, 2, 3] for name in names}), tmp_path / "cache", shuffle=False)
     hostile.build_cache()
     (folder,) = (tmp_path / "cache").iterdir()
-    assert sorted(os.listdir(folder)) == ["claims", "int64.memmap", "journal", "manifest.json", "meta.json"]
+    assert sorted(os.listdir(folder)) == ["claims", "int32.memmap", "journal", "manifest.json", "meta.json"]
     assert sorted(os.listdir(tmp_path)) == ["cache"]
 
 
@@ -117,8 +124,8 @@ def test_the_programs_of_the_page_run(tmp_path):
 
 
 def _noted_writes(tmp_path, monkeypatch):
-    """A table of 12 columns, and a list that every write to a store is noted in: file, offset, bytes."""
-    frame = make_table(120_000).select("id", *(pl.col("id").alias(f"c{i}") for i in range(9)), "x1", "label")
+    """A table of 20 ids and more, and a list that every write to a store is noted in: file, offset, bytes."""
+    frame = make_table(120_000).select("id", *(pl.col("id").alias(f"c{i}") for i in range(19)), "x1", "label")
     write_files(tmp_path / "table", frame, files=4, row_group=30_000)
     writes = []
     real = files.write_at
@@ -136,7 +143,7 @@ def test_a_store_that_is_built_is_written_in_huge_pages(tmp_path, monkeypatch):
     writes = _noted_writes(tmp_path, monkeypatch)
     built = stream(tmp_path / "table", tmp_path / "built", memory="1GB", batch_size=1000, threads=2)
     built.build_cache()
-    ids = [(offset, size) for name, offset, size in writes if name == "int64.memmap"]
+    ids = [(offset, size) for name, offset, size in writes if name == "int32.memmap"]
     whole = [window for offset, size in ids for window in range(-(-offset // HUGE), (offset + size) // HUGE)]
     assert sum(size for _, size in ids) == 120_000 * 80 and len(ids) <= 8
     assert sorted(whole) == [0, 1, 3]  # each by one write; the first thread has two files, which end within window 2
@@ -144,7 +151,7 @@ def test_a_store_that_is_built_is_written_in_huge_pages(tmp_path, monkeypatch):
     first = stream(tmp_path / "table", tmp_path / "first", memory="1GB", batch_size=1000)
     wanted = digest(stream(tmp_path / "table", memory="1GB", batch_size=1000).batches())
     assert digest(first.batches()) == wanted == digest(built.batches())
-    assert max(size for name, _, size in writes if name == "int64.memmap") <= AT_ONCE
+    assert max(size for name, _, size in writes if name == "int32.memmap") <= AT_ONCE
 
 
 def test_an_epoch_writes_less_at_once_where_that_is_slow(tmp_path, monkeypatch):
@@ -154,5 +161,5 @@ def test_an_epoch_writes_less_at_once_where_that_is_slow(tmp_path, monkeypatch):
     monkeypatch.setattr(windows, "thread_time", lambda: float(next(ticks)))  # every write takes a second
     first = stream(tmp_path / "table", tmp_path / "first", memory="1GB", batch_size=1000, threads=1)
     assert digest(first.batches()) == wanted
-    sizes = [size for name, _, size in writes if name == "int64.memmap"]
+    sizes = [size for name, _, size in writes if name == "int32.memmap"]
     assert sizes[0] > windows.LEAST == max(sizes[-10:])

@@ -28,11 +28,11 @@ def test_rows_of_any_size_come_whole_to_any_place(row_bytes):
         targets = np.array([_address(room) for room in rooms], np.uint64)
         for places in _orders(count, random):
             rows = random.integers(0, len(source), count)
-            gather_rows(np.uint64(_address(source)), row_bytes, rows, places.astype(np.uint32), unit, targets)
+            gather_rows(np.uint64(_address(source)), row_bytes, 1, rows, places.astype(np.uint32), unit, targets)
             found = np.concatenate([room.reshape(unit, row_bytes) for room in rooms])
             np.testing.assert_array_equal(found[places], source[rows])
             first = source[np.arange(count) % len(source)]
-            copy_rows(np.uint64(_address(first)), row_bytes, places.astype(np.uint32), unit, targets)
+            copy_rows(np.uint64(_address(first)), row_bytes, 1, places.astype(np.uint32), unit, targets)
             found = np.concatenate([room.reshape(unit, row_bytes) for room in rooms])
             np.testing.assert_array_equal(found[places], first)
 
@@ -44,8 +44,27 @@ def test_no_byte_beside_the_rows_is_touched(row_bytes):
     room = memory[-_address(memory) % 64 :][: 40 * row_bytes].reshape(40, row_bytes)
     places = np.arange(5, 25, dtype=np.uint32)
     gather_rows(
-        np.uint64(_address(source)), row_bytes, np.arange(20), places, 40, np.array([_address(room)], np.uint64)
+        np.uint64(_address(source)), row_bytes, 1, np.arange(20), places, 40, np.array([_address(room)], np.uint64)
     )
     assert (room[5:25] == 7).all()
     assert not room[:5].any()
     assert not room[25:].any()
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 7, 8, 13, 26])
+def test_integers_of_four_bytes_become_such_of_eight(width):
+    random = np.random.default_rng(width)
+    source = random.integers(-(2**31), 2**31, (1000, width), np.int32)
+    for count in (1, 100, STREAM_BYTES // (8 * width) + 3):
+        memory = np.empty(count * width + 8, np.int64)
+        room = memory[-_address(memory) % 64 // 8 :][: count * width].reshape(count, width)
+        targets = np.array([_address(room)], np.uint64)
+        for places in _orders(count, random):
+            rows = random.integers(0, len(source), count)
+            gather_rows(
+                np.uint64(_address(source)), 4 * width, 2, rows, places.astype(np.uint32), max(1, count), targets
+            )
+            np.testing.assert_array_equal(room[places], source[rows])
+            first = np.ascontiguousarray(source[np.arange(count) % len(source)])
+            copy_rows(np.uint64(_address(first)), 4 * width, 2, places.astype(np.uint32), count, targets)
+            np.testing.assert_array_equal(room[places], first)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.common import THOROUGH, epochs, lists_folder, stream
+from tests.store.common import THOROUGH, epochs, large_folder, lists_folder, stream
 
 ROOT = Path(__file__).parents[2]
 MOMENTS = 200 if THOROUGH else 25
@@ -46,12 +46,20 @@ def table(tmp_path_factory):
     return str(folder), epochs(stream(folder), 2)
 
 
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """A table whose store is begun anew, because one of its last ids needs 8 bytes."""
+    folder = large_folder(tmp_path_factory.mktemp("large"), -50)
+    return str(folder), epochs(stream(folder), 2)
+
+
 def leftovers(cache):
     return [p.name for p in Path(cache).iterdir() if p.name.startswith(".") or p.name.endswith(".building")]
 
 
-def test_killed_at_every_file_operation(forge, table, tmp_path):
-    folder, wanted = table
+@pytest.mark.parametrize("which", ["table", "large"])
+def test_killed_at_every_file_operation(forge, which, request, tmp_path):
+    folder, wanted = request.getfixturevalue(which)
     (whole,) = forge({"folder": folder, "cache": str(tmp_path / "whole"), "epochs": 2})
     assert whole["digests"] == wanted and whole["operations"] > 60
     for at in range(1, whole["operations"] + 1, STEP):
@@ -66,8 +74,9 @@ def test_killed_at_every_file_operation(forge, table, tmp_path):
         assert len(os.listdir(cache)) == 1
 
 
-def test_killed_at_random_moments(forge, table, tmp_path):
-    folder, wanted = table
+@pytest.mark.parametrize("which", ["table", "large"])
+def test_killed_at_random_moments(forge, which, request, tmp_path):
+    folder, wanted = request.getfixturevalue(which)
     dice, kills = random.Random(7), 0
     cache = str(tmp_path / "cache")
     for _ in range(MOMENTS):
@@ -83,9 +92,10 @@ def test_killed_at_random_moments(forge, table, tmp_path):
     assert kills > MOMENTS / 3
 
 
-def test_no_room_at_any_write(forge, table, tmp_path):
+@pytest.mark.parametrize("which", ["table", "large"])
+def test_no_room_at_any_write(forge, which, request, tmp_path):
     """From the n-th write on the disk is full: one warning, the right rows, and a next run that just works."""
-    folder, wanted = table
+    folder, wanted = request.getfixturevalue(which)
     only = ["pwrite", "write", "fsync", "posix_fallocate", "ftruncate"]
     order = {"folder": folder, "epochs": 2, "only": only}
     (whole,) = forge({**order, "cache": str(tmp_path / "whole"), "at": 10**9, "action": "full"})
@@ -134,6 +144,19 @@ def test_eight_processes_build_it_once(forge, table, tmp_path):
         assert [answer.get("digests") for answer in answers] == [wanted] * 8, answers
         assert sum(answer["written"] for answer in answers) == 700
         assert [answer["warnings"] for answer in answers] == [[]] * 8
+        assert len(os.listdir(cache)) == 1 and leftovers(cache) == []
+
+
+def test_eight_processes_find_a_large_id(forge, large, tmp_path):
+    folder, wanted = large
+    for number in range(ROUNDS):
+        cache = str(tmp_path / str(number))
+        order = {"folder": folder, "cache": cache, "epochs": 2, "wait": time.time() + 0.1}
+        answers = forge(*[order] * 8)
+        assert [answer.get("digests") for answer in answers] == [wanted] * 8, answers
+        assert [answer["warnings"] for answer in answers] == [[]] * 8
+        (again,) = forge({**order, "wait": 0})
+        assert again["digests"] == wanted and again["warnings"] == [] and "100% there" in again["text"]
         assert len(os.listdir(cache)) == 1 and leftovers(cache) == []
 
 

@@ -13,7 +13,7 @@ from rowmill.store import files
 from tests.conftest import make_table, write_files
 from tests.store.common import digest, epochs, lists_folder, settle, stream
 
-ROWS = 20_000  # of 37 bytes: 740 kB a store
+ROWS = 20_000  # of 28 bytes: 560 kB a store
 
 
 @pytest.fixture
@@ -33,14 +33,14 @@ def built(folder, cache, **options):
 def test_the_oldest_goes_first(folders, tmp_path):
     cache, names = tmp_path / "cache", []
     for number, folder in enumerate(folders[:3]):
-        names.append(built(folder, cache, cache_size="2.5MB"))
+        names.append(built(folder, cache, cache_size="2MB"))
         os.utime(names[-1], (1000 + number, 1000 + number))
     assert [entry.path for entry in rowmill.cache.list(cache)] == names
-    built(folders[0], cache, cache_size="2.5MB")  # used again: no longer the oldest
+    built(folders[0], cache, cache_size="2MB")  # used again: no longer the oldest
     assert rowmill.cache.list(cache)[-1].path == names[0]
-    newest = built(folders[3], cache, cache_size="2.5MB")
+    newest = built(folders[3], cache, cache_size="2MB")
     assert {entry.path for entry in rowmill.cache.list(cache)} == {names[0], names[2], newest}
-    assert sum(entry.nbytes for entry in rowmill.cache.list(cache)) <= 2_500_000
+    assert sum(entry.nbytes for entry in rowmill.cache.list(cache)) <= 2_000_000
 
 
 def test_a_store_in_use_stays(folders, tmp_path):
@@ -76,7 +76,7 @@ def test_what_list_says(folders, tmp_path):
     batches.close()
     done, half = sorted(rowmill.cache.list(cache), key=lambda entry: not entry.complete)
     assert (done.path, done.complete, done.rows) == (name, True, ROWS)
-    assert "t0/part_0.parquet" in done.source and done.nbytes >= ROWS * 37 and done.used >= before
+    assert "t0/part_0.parquet" in done.source and done.nbytes >= ROWS * 28 and done.used >= before
     assert (half.complete, half.rows) == (False, None)
 
 

@@ -1,6 +1,6 @@
 """What runs over every value on its way into a batch: from columns to rows, from any place to any other.
 
-Comes in: addresses of columns, and places in blocks. Goes out: the bits of values that may not fit. Called by `pack`,
+Comes in: addresses of columns, and places in blocks. Goes out: whether all values fit. Called by `pack`,
 in the reading threads; everything here releases the GIL. A tile of rows is small enough that the lines it writes stay
 in the cache until every column has been there.
 """
@@ -51,14 +51,23 @@ fetch, expect = _asking(to_write=True), _asking(to_write=False)
 
 @intrinsic
 def _turn_four(
-    typing: Any, a: Any, b: Any, c: Any, d: Any, first: Any, second: Any, third: Any, fourth: Any, like: Any
+    typing: Any, a: Any, b: Any, c: Any, d: Any, first: Any, second: Any, third: Any, fourth: Any, source: Any, to: Any
 ) -> Any:
-    """Copy four values of each of four columns to four rows, where they stand side by side."""
-    size = np.dtype(str(like.dtype)).itemsize
+    """Copy four values of each of four columns to four rows, where they stand side by side.
+
+    Integers of 8 bytes may go to such of 4: then returns not 0 if any does not fit.
+    """
+    size, source_size = (np.dtype(str(like.dtype)).itemsize for like in (to, source))
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        vector = ir.VectorType(ir.IntType(8 * size), 4).as_pointer()
-        columns = [builder.load(builder.inttoptr(address, vector), align=size) for address in arguments[:4]]
+        read, written = (ir.VectorType(ir.IntType(8 * bytes_each), 4) for bytes_each in (source_size, size))
+        addresses = [builder.inttoptr(address, read.as_pointer()) for address in arguments[:4]]
+        columns, lost = [builder.load(address, align=source_size) for address in addresses], ir.Constant(read, None)
+        if size < source_size:
+            cut = [builder.trunc(values, written) for values in columns]
+            for whole, kept in zip(columns, cut, strict=True):
+                lost = builder.or_(lost, builder.xor(whole, builder.sext(kept, read)))
+            columns = cut
 
         def mixed(one: Any, other: Any, *order: int) -> Any:
             return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), 4), list(order)))
@@ -66,10 +75,11 @@ def _turn_four(
         for half, targets in (((0, 4, 1, 5), arguments[4:6]), ((2, 6, 3, 7), arguments[6:8])):
             left, right = mixed(*columns[:2], *half), mixed(*columns[2:], *half)
             for target, pairs in zip(targets, ((0, 1, 4, 5), (2, 3, 6, 7)), strict=True):
-                builder.store(mixed(left, right, *pairs), builder.inttoptr(target, vector), align=size)
-        return context.get_dummy_value()
+                builder.store(mixed(left, right, *pairs), builder.inttoptr(target, written.as_pointer()), align=size)
+        some = builder.bitcast(builder.icmp_unsigned("!=", lost, ir.Constant(read, None)), ir.IntType(4))
+        return builder.zext(some, ir.IntType(64))
 
-    return types.none(*[types.uint64] * 8, like), generate
+    return types.int64(*[types.uint64] * 8, source, to), generate
 
 
 @njit(nogil=True, cache=True)
@@ -84,16 +94,16 @@ def scatter(
     source_like: Any,
     target_like: Any,
 ) -> int:
-    """Write rows `first` and on to their places. Returns all bits that are set in values that may not fit."""
-    rows, bits, share = places.size, 0, 1.0 / unit
+    """Write rows `first` and on to their places. Returns 0 if all values fit."""
+    rows, lost, share = places.size, 0, 1.0 / unit
     addresses = np.empty(TILE_ROWS, np.uint64)
     for start in range(0, rows, TILE_ROWS):
         count = min(TILE_ROWS, rows - start)
         for i in range(count):
             addresses[i] = address_of(places[start + i], unit, share, targets, row_bytes)
             fetch(addresses[i])
-        bits |= _write_tile(columns, slots, first + start, addresses, count, source_like, target_like)
-    return bits
+        lost |= _write_tile(columns, slots, first + start, addresses, count, source_like, target_like)
+    return lost
 
 
 @njit(nogil=True, cache=True)
@@ -108,14 +118,14 @@ def stack(
     target_like: Any,
 ) -> int:
     """The same to rows one after another."""
-    bits, size = 0, np.uint64(row_bytes)
+    lost, size = 0, np.uint64(row_bytes)
     addresses = np.empty(TILE_ROWS, np.uint64)
     for start in range(0, rows, TILE_ROWS):
         count = min(TILE_ROWS, rows - start)
         for i in range(count):
             addresses[i] = np.uint64(target) + np.uint64(start + i) * size
-        bits |= _write_tile(columns, slots, first + start, addresses, count, source_like, target_like)
-    return bits
+        lost |= _write_tile(columns, slots, first + start, addresses, count, source_like, target_like)
+    return lost
 
 
 @njit(nogil=True, cache=True)
@@ -125,21 +135,21 @@ def _write_tile(
     """Write rows to their addresses, four columns at a time where they stand side by side: the last four overlap others
     rather than leave up to three to be written one by one."""
     offset, size = np.uint64(first) * np.uint64(source_like.itemsize), np.uint64(target_like.itemsize)
-    bits, column, width = 0, 0, columns.size
+    lost, column, width = 0, 0, columns.size
     while column < width:
         four = min(column, width - 4)
         if four >= 0 and slots[four + 3] - slots[four] == np.uint64(3):
             a, b = columns[four] + offset, columns[four + 1] + offset
             c, d = columns[four + 2] + offset, columns[four + 3] + offset
             slot = slots[four] * size
-            bits |= _write_four(a, b, c, d, slot, addresses, count, source_like, target_like)
+            lost |= _write_four(a, b, c, d, slot, addresses, count, source_like, target_like)
             column = four + 4
         else:
             source, slot = value_at(columns[column] + offset, source_like), slots[column] * size
             for i in range(count):
-                bits |= _move(value_at(addresses[i] + slot, target_like), source[i], target_like)
+                lost |= _move(value_at(addresses[i] + slot, target_like), source[i], target_like)
             column += 1
-    return bits
+    return lost
 
 
 def _write_four(
@@ -153,27 +163,29 @@ def _write_four(
 def _compile_four(
     a: Any, b: Any, c: Any, d: Any, slot: Any, addresses: Any, count: Any, source_like: Any, target_like: Any
 ) -> Any:
-    in_vectors = source_like.dtype == target_like.dtype
+    source, target = np.dtype(str(source_like.dtype)), np.dtype(str(target_like.dtype))
+    in_vectors = source == target or (source == np.int64 and target == np.int32)
 
     def write(
         a: Any, b: Any, c: Any, d: Any, slot: Any, addresses: Any, count: Any, source_like: Any, target_like: Any
     ) -> int:
-        size, bits, done, at = np.uint64(target_like.itemsize), 0, 0, np.uint64(0)
+        size, lost, done, at = np.uint64(target_like.itemsize), 0, 0, np.uint64(0)
         if in_vectors:
             while done + 4 <= count:
                 first, second = addresses[done] + slot, addresses[done + 1] + slot
                 third, fourth = addresses[done + 2] + slot, addresses[done + 3] + slot
-                _turn_four(a + at, b + at, c + at, d + at, first, second, third, fourth, target_like)
-                done, at = done + 4, at + np.uint64(4) * size
+                columns = (a + at, b + at, c + at, d + at)
+                lost |= _turn_four(*columns, first, second, third, fourth, source_like, target_like)
+                done, at = done + 4, at + np.uint64(4 * source_like.itemsize)
         source_a, source_b = value_at(a, source_like), value_at(b, source_like)
         source_c, source_d = value_at(c, source_like), value_at(d, source_like)
         for i in range(done, count):
             row = addresses[i] + slot
-            bits |= _move(value_at(row, target_like), source_a[i], target_like)
-            bits |= _move(value_at(row + size, target_like), source_b[i], target_like)
-            bits |= _move(value_at(row + size + size, target_like), source_c[i], target_like)
-            bits |= _move(value_at(row + size + size + size, target_like), source_d[i], target_like)
-        return bits
+            lost |= _move(value_at(row, target_like), source_a[i], target_like)
+            lost |= _move(value_at(row + size, target_like), source_b[i], target_like)
+            lost |= _move(value_at(row + size + size, target_like), source_c[i], target_like)
+            lost |= _move(value_at(row + size + size + size, target_like), source_d[i], target_like)
+        return lost
 
     return write
 
@@ -193,7 +205,7 @@ def scatter_turned(
     """As `scatter`, to matrices on their sides, column after column: a column is written front to back in every bin, so
     the lines it writes stay in the cache."""
     source_size, target_size = np.uint64(source_like.itemsize), np.uint64(target_like.itemsize)
-    bits, share = 0, 1.0 / unit
+    lost, share = 0, 1.0 / unit
     addresses = np.empty(places.size, np.uint64)
     for i in range(places.size):
         addresses[i] = address_of(places[i], unit, share, targets, target_size)
@@ -201,8 +213,8 @@ def scatter_turned(
         source = value_at(columns[column] + np.uint64(first) * source_size, source_like)
         offset = slots[column] * np.uint64(step)
         for i in range(places.size):
-            bits |= _move(value_at(addresses[i] + offset, target_like), source[i], target_like)
-    return bits
+            lost |= _move(value_at(addresses[i] + offset, target_like), source[i], target_like)
+    return lost
 
 
 @njit(nogil=True, cache=True)
@@ -220,7 +232,7 @@ def scatter_wide(
 ) -> int:
     """As `scatter`, for columns with several values a row, which stand `stride` values apart."""
     source_size, target_size = np.uint64(source_like.itemsize), np.uint64(target_like.itemsize)
-    rows, start, bits, share = np.uint64(places.size), np.uint64(0), 0, 1.0 / unit
+    rows, start, lost, share = np.uint64(places.size), np.uint64(0), 0, 1.0 / unit
     addresses = np.empty(TILE_ROWS, np.uint64)
     while start < rows:
         count = min(np.uint64(TILE_ROWS), rows - start)
@@ -230,9 +242,9 @@ def scatter_wide(
             stride, slot = strides[column], slots[column] * target_size
             source = value_at(columns[column] + (np.uint64(first) + start) * stride * source_size, source_like)
             for i in range(count):
-                bits |= _move(value_at(addresses[i] + slot, target_like), source[i * stride], target_like)
+                lost |= _move(value_at(addresses[i] + slot, target_like), source[i * stride], target_like)
         start += count
-    return bits
+    return lost
 
 
 @njit(nogil=True, cache=True)
@@ -246,18 +258,20 @@ def address_of(place: Any, unit: Any, share: Any, targets: Any, row_bytes: Any) 
 
 
 def _move(pointer: Any, value: Any, like: Any) -> int:
-    """Write a value; return its bits (of a float 1) if it may not fit, else 0."""
+    """Write a value; return 0 if it fits, else 1."""
     raise NotImplementedError  # compiled only
 
 
 @overload(_move)
 def _compile_move(pointer: Any, value: Any, like: Any) -> Any:
     source, target = np.dtype(str(value)), np.dtype(str(like.dtype))
-    if _may_not_fit(source, target):
+    if source.kind in "iu" and target.kind in "iu" and not np.can_cast(source, target):
+        lowest = source.type(max(np.iinfo(source).min, np.iinfo(target).min))
+        highest = source.type(min(np.iinfo(source).max, np.iinfo(target).max))
 
         def doubtful(pointer: Any, value: Any, like: Any) -> int:
             pointer[0] = value
-            return np.int64(value)  # type: ignore[return-value]  # numba sees an int
+            return 0 if lowest <= value <= highest else 1
 
         return doubtful
 
@@ -275,7 +289,3 @@ def _compile_move(pointer: Any, value: Any, like: Any) -> Any:
         return 0
 
     return safe
-
-
-def _may_not_fit(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
-    return source.kind in "iu" and target.kind in "iu" and not np.can_cast(source, target)

@@ -113,6 +113,7 @@ class _Part:
 
     def stack(self, first: int, rows: int, at: int, block: Block) -> None:
         for group in self.groups:
+            group = group.into(block)
             group.check(group.stack(first, rows, at, block))
 
 
@@ -130,7 +131,7 @@ class _Group:
     arrays: dict[str, Array]  # by column; also what keeps the memory alive
 
     def scatter(self, first: int, places: NDArray[np.uint32], unit: int, targets: NDArray[np.uint64]) -> int:
-        """Write rows `first` and on to their places; returns all bits that are set in values that may not fit."""
+        """Write rows `first` and on to their places; returns 0 if all values fit."""
         to = (self.slots, self.row_bytes, first, places, unit, targets, self.source, self.target)
         if self.strides is None:
             return int(scatter(self.columns, *to))
@@ -144,20 +145,27 @@ class _Group:
         begin = targets[0] + np.uint64(at * self.row_bytes)
         return int(stack(self.columns, self.slots, self.row_bytes, first, rows, begin, self.source, self.target))
 
-    def check(self, bits: int) -> None:
-        """If a value may not fit, find its column."""
-        of_floats = self.target.dtype.kind == "f"
-        if not bits or (not of_floats and 0 <= bits <= np.iinfo(self.target.dtype).max):
+    def into(self, block: Block) -> _Group:
+        """The same columns on their way to a block, which may hold them in fewer bytes than the layout says."""
+        room = block.matrices[self.matrix]
+        if room.itemsize == self.target.itemsize:
+            return self
+        kernel = _moved_as(next(iter(self.arrays.values())).dtype, room.dtype)
+        return _Group(self.matrix, self.columns, self.strides, self.slots, room.strides[0], *kernel, self.arrays)
+
+    def check(self, lost: int) -> None:
+        """If a value did not fit, find its column."""
+        if not lost:
             return
-        limits: Any = np.finfo(self.target.dtype) if of_floats else np.iinfo(self.target.dtype)
+        limits: Any = (np.finfo if self.target.dtype.kind == "f" else np.iinfo)(self.target.dtype)
         for name, array in self.arrays.items():
-            values = array[np.isfinite(array)] if of_floats else array
+            values = array[np.isfinite(array)] if self.target.dtype.kind == "f" else array
             low, high = values.min(), values.max()
             if low < limits.min or high > limits.max:
                 raise DtypeError(
                     f"column {name!r} has values from {low} to {high}, which do not fit {self.target.dtype}; deliver "
                     f"it in a larger type (ids as int64; for JAX set jax_enable_x64), or "
-                    f"{'scale it (Normalize)' if of_floats else 'encode it (Categorify)'}"
+                    f"{'scale it (Normalize)' if self.target.dtype.kind == 'f' else 'encode it (Categorify)'}"
                 )
 
 

@@ -20,7 +20,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from rowmill.errors import ArgumentError, CacheWarning, DamagedStoreError, StoreError
+from rowmill.errors import ArgumentError, CacheWarning, DamagedStoreError, DtypeError, StoreError
 from rowmill.feed.feed import Read
 from rowmill.feed.pack import Columns, Dealer, Decode
 from rowmill.feed.show import bytes_text
@@ -64,7 +64,8 @@ class Kept:
 
     def __init__(self, cache: Cache, request: Request) -> None:
         self._cache, self._request = cache, request
-        self.shape = Shape(request.layout, request.rows, request.lists)
+        self._widest = Shape(request.layout, request.rows, request.lists)
+        self.shape = self._widest.narrow  # until a value turns up that does not fit
         self.tier, self.why = self._choose()
         self._store: Store | None = None
         self._finishing: threading.Thread | None = None
@@ -94,12 +95,19 @@ class Kept:
     @property
     def name(self) -> Path:
         """Where the complete store is, or will be."""
-        folder = self._cache.folder or default_folder()
-        return folder / f"{self._request.place[:12]}-{self._request.key[:20]}-{FORMAT}"
+        return self._name_of(self.shape)
+
+    def _name_of(self, shape: Shape) -> Path:
+        folder, narrow = self._cache.folder or default_folder(), shape != self._widest
+        return folder / f"{self._request.place[:12]}-{self._request.key[:20]}-{FORMAT}{'n' if narrow else ''}"
 
     @property
     def _building(self) -> Path:
-        return self.name.with_name(self.name.name + BUILDING)
+        return _building(self.name)
+
+    @property
+    def _nbytes(self) -> int:
+        return self._request.nbytes - (self._widest.nbytes - self.shape.nbytes)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_store": None, "_finishing": None}
@@ -129,7 +137,9 @@ class Kept:
         if found is not None:
             return found
         columns, store = decode(), self._store
-        return columns if store is None or store.complete else WriteThrough(store, first, columns, self._give_up)
+        if store is None or store.complete:
+            return columns
+        return WriteThrough(store, first, columns, partial(self._stop_writing, store))
 
     def complete_store(self) -> Store:
         """The store with all rows, every piece verified; raises `StoreError` if rows are missing."""
@@ -170,7 +180,7 @@ class Kept:
                     fragment = bisect_right(firsts, first) - 1
                     stop = min(gap + rows, firsts[fragment + 1])
                     columns = decode(fragment, first - firsts[fragment], stop - first)
-                    yield WriteThrough(store, first, columns, self._give_up)
+                    yield WriteThrough(store, first, columns, partial(self._stop_writing, store))
                     first = stop
 
         def build(run: range) -> None:
@@ -179,8 +189,10 @@ class Kept:
                 try:
                     with store.claim(first, rows) as gaps:
                         keep(store, decoded(store, gaps))
-                except OSError as error:
-                    self._give_up(error)
+                except (OSError, DtypeError) as error:
+                    self._stop_writing(store, error)
+                    if isinstance(error, DtypeError) and store.shape == self._widest:
+                        raise
                 if store.missing(first, rows):  # another process has them in hand
                     threading.Event().wait(0.01)
 
@@ -239,6 +251,7 @@ class Kept:
         if self.tier == "memory":
             return Store.building(self.shape, None)
         for _ in range(3):  # a store may be completed or removed while we look
+            self._look_for_wide()
             try:
                 found = Store.completed(self.shape, self.name)
             except DamagedStoreError as error:
@@ -255,19 +268,26 @@ class Kept:
                 return found
         return None
 
+    def _look_for_wide(self) -> None:
+        """Whether anybody has found a value that 4 bytes do not hold: then there is a store with 8, or one begun."""
+        name, narrow = self._name_of(self._widest), self._building
+        if self.shape != self._widest and (name.exists() or _building(name).exists()):
+            self.shape = self._widest
+            files.remove(narrow)  # unless another process is still to find out
+
     def _begun(self) -> Store | None:
         name = self.name
         if not self._building.exists():
-            if others := stale(name):
+            if others := stale(self._name_of(self._widest), self._name_of(self._widest.narrow)):
                 self._warn(
                     f"the data or settings of {others[0].name} have changed since it was stored; it is not used, and "
                     f"a new store is built; rowmill.cache.clear() removes old ones",
                     once=False,
                 )
-            if not make_room(name, self._request.nbytes, self._cache.limit):
+            if not make_room(name, self._nbytes, self._cache.limit):
                 self.tier, self.why = "source", "cache_size is too small"
                 self._warn(
-                    f"a store of {bytes_text(self._request.nbytes)} does not fit in cache_size="
+                    f"a store of {bytes_text(self._nbytes)} does not fit in cache_size="
                     f"{bytes_text(self._cache.limit or 0)} beside those in use; rows are read from their source"
                 )
                 return None
@@ -284,11 +304,21 @@ class Kept:
 
     def _rebuild(self, store: Store, error: DamagedStoreError) -> None:
         """Do away with a damaged store, and begin a new one."""
+        self._begin_anew(store, self.shape, lambda: self._warn_damage(error))
+
+    def _stop_writing(self, store: Store, error: OSError | DtypeError) -> None:
+        """Go on without a store; or with a new one, if this one has no room for a value and another would have."""
+        if isinstance(error, OSError):
+            self._give_up(error)
+        elif store.shape != self._widest:
+            self._begin_anew(store, self._widest)
+
+    def _begin_anew(self, store: Store, shape: Shape, warn: Callable[[], None] = lambda: None) -> None:
         with self._lock:
             if self._store is not store:
-                return
-            self._warn_damage(error)
-            self._store = None
+                return  # another thread was faster
+            warn()
+            self._store, self.shape = None, shape
             if store.folder is not None:
                 files.remove(store.folder, used=True)
             try:
@@ -314,10 +344,15 @@ class Kept:
         if self.tier == "source":
             return f"none: rows are read from their source, {self.why}"
         self._renew()
-        store, size = self._store, bytes_text(self._request.nbytes)
+        store, size = self._store, bytes_text(self._nbytes)
         share = 0 if store is None else store.pieces.rows / self.shape.rows
         where = "in memory" if self.tier == "memory" else f"mapped from {self.name}"
         return f"{size} {where}, {share:.0%} there" if self.tier != "source" else self.text()
+
+
+def _building(name: Path) -> Path:
+    """Where a store is until it is complete."""
+    return name.with_name(name.name + BUILDING)
 
 
 def verify(store: Store) -> bool:

@@ -1,7 +1,7 @@
 """What a store looks like on disk: a layout and a number of rows in, file names, sizes and JSON out.
 
     <key>/manifest.json        rows, matrices, lists, and the checksum of every piece
-    <key>/cats.memmap          a matrix [rows, width], raw, row after row, little-endian
+    <key>/cats.memmap          a matrix [rows, width], raw, row after row, little-endian; int64 as int32 if all fit
     <key>/meta.json            the same for `tensordict.TensorDict.load_memmap`
     <key>/lists/...            list columns: values and rows + 1 offsets each, and their own meta.json
 
@@ -13,14 +13,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from rowmill.errors import DamagedStoreError
-from rowmill.feed.block import Layout
+from rowmill.feed.block import Layout, Matrix
 from rowmill.store.pieces import Piece
 
 FORMAT = 2
@@ -36,6 +36,11 @@ class Shape:
     layout: Layout
     rows: int
     lists: tuple[np.dtype[Any], ...] = ()
+
+    @cached_property
+    def narrow(self) -> Shape:
+        """The same with int32 for int64, which is enough for most ids: two fifths fewer bytes of a Criteo row."""
+        return replace(self, layout=replace(self.layout, matrices=tuple(map(_narrow, self.layout.matrices))))
 
     @cached_property
     def piece_rows(self) -> int:
@@ -126,6 +131,13 @@ def tensordict_meta(entries: dict[str, tuple[np.dtype[Any], list[int]]], batch: 
         "_format_version": 1,
         "_class": "tensordict:TensorDict",
     }
+
+
+def _narrow(matrix: Matrix) -> Matrix:
+    if matrix.dtype != np.int64:
+        return matrix
+    name = "int32" if matrix.name == "int64" else matrix.name  # some are named after what they hold
+    return replace(matrix, name=name, dtype=np.dtype("int32"))
 
 
 def _sum(content: dict[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """From a map to batches: rows that stand in a store, ready to be dealt to blocks, and the sum that proves them.
 
-Same type as `feed.pack.Columns`, so the feed cannot tell a stored row from a decoded one. Called in reading threads.
+Same type as `feed.pack.Columns`, so the feed cannot tell a stored row from a decoded one. Integers that are stored in 4
+bytes and wanted in 8 are widened on the way. Called in reading threads.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Mapped:
         unit = blocks[0].unit
         for number, matrix in enumerate(self.layout.matrices):
             source = np.uint64(self._addresses[number] + start * matrix.row_bytes)
-            copy_rows(source, matrix.row_bytes, places, unit, targets_of(blocks, number))
+            times = blocks[0].matrices[number].itemsize // matrix.dtype.itemsize
+            copy_rows(source, matrix.row_bytes, times, places, unit, targets_of(blocks, number))
 
 
 class Gathered:
@@ -54,7 +56,8 @@ class Gathered:
         unit, numbers = blocks[0].unit, self._numbers[start : start + len(places)]
         for number, matrix in enumerate(self.layout.matrices):
             source = np.uint64(self._addresses[number])
-            gather_rows(source, matrix.row_bytes, numbers, places, unit, targets_of(blocks, number))
+            times = blocks[0].matrices[number].itemsize // matrix.dtype.itemsize
+            gather_rows(source, matrix.row_bytes, times, numbers, places, unit, targets_of(blocks, number))
 
 
 def summed(arrays: Iterable[Array]) -> int:

@@ -45,11 +45,14 @@ def entries(folder: Path) -> list[Entry]:
     return sorted(found, key=lambda entry: entry.used)
 
 
-def stale(name: Path) -> list[Path]:
-    """Stores of the same files and columns as this one, made from other contents."""
-    place = name.name.partition("-")[0]
-    own = (name, name.with_name(name.name + BUILDING))
-    return [entry.path for entry in entries(name.parent) if entry.path.name.startswith(place) and entry.path not in own]
+def stale(*names: Path) -> list[Path]:
+    """Stores of the same files and columns as those of these names, made from other contents."""
+    place, own = names[0].name.partition("-")[0], [name.name for name in names]
+    return [
+        entry.path
+        for entry in entries(names[0].parent)
+        if entry.path.name.startswith(place) and entry.path.name.removesuffix(BUILDING) not in own
+    ]
 
 
 def make_room(name: Path, need: int, limit: int | None) -> bool:

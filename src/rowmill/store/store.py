@@ -61,7 +61,7 @@ class Store:
 
     @classmethod
     def building(cls, shape: Shape, name: Path | None) -> Store | None:
-        """The store that is being built under this name, made if need be; None if it has just been completed."""
+        """The store that is being built under this name, begun if need be; None if it is just completed or removed."""
         if name is None:
             return cls(shape, None, None, complete=False)
         folder = name.with_name(name.name + BUILDING)
@@ -69,7 +69,10 @@ class Store:
         handle = files.hold(folder)
         if handle is None:
             return None
-        store = cls(shape, folder, handle, complete=False)
+        try:
+            store = cls(shape, folder, handle, complete=False)
+        except FileNotFoundError:  # no file can be made in a folder that was just removed
+            return None
         return store if files.still_there(folder, handle) else None
 
     @classmethod
@@ -116,7 +119,8 @@ class Store:
                 raise DamagedStoreError(f"a store without its file {name}") from error
         else:
             if "/" in name:
-                (self.folder / LISTS).mkdir(exist_ok=True)
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(LISTS, dir_fd=self._handle)
             handle = files.create(name, self._handle, flags)
         self._handles.callback(os.close, handle)
         return handle

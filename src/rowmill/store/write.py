@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rowmill.errors import DtypeError
 from rowmill.feed.block import Array, Block
 from rowmill.feed.pack import Columns
 from rowmill.feed.ragged import values_and_offsets
@@ -35,9 +36,14 @@ def keep(store: Store, fragments: Iterable[WriteThrough]) -> None:
 
 
 class WriteThrough:
-    """Decoded rows `first` and on of the table, which are written to the store where it lacks them."""
+    """Decoded rows `first` and on of the table, which are written to the store where it lacks them.
 
-    def __init__(self, store: Store, first: int, columns: Columns, failed: Callable[[OSError], None]) -> None:
+    `failed` is told why the store cannot take them: what the system says, or which value it has no room for.
+    """
+
+    def __init__(
+        self, store: Store, first: int, columns: Columns, failed: Callable[[OSError | DtypeError], None]
+    ) -> None:
         self.rows, self.loose = columns.rows, columns.loose
         self._store, self._first, self._columns, self._failed = store, first, columns, failed
 
@@ -56,7 +62,7 @@ class WriteThrough:
                     pieces.append(self._piece(first, packed))
                 windows.flush()
                 self._store.record(pieces)
-        except OSError as error:
+        except (OSError, DtypeError) as error:
             self._failed(error)
         self._columns.deal(done, places[done - start : left - start], blocks)
 
