@@ -83,6 +83,7 @@ def test_in_memory_too(tmp_path):
         kept = stream(folder, "auto", memory="16MB")
         assert kept.kept.tier == "memory"
         assert epochs(kept, 3) == wanted
+        settle(kept)
         assert kept.kept._store.complete and kept.kept.shape.layout.matrices[0].dtype.itemsize == (4, 8)[number]
 
 
