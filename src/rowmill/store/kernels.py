@@ -17,7 +17,7 @@ from numpy import empty, int32, int64, uint8, uint32, uint64
 from rowmill.feed.kernels import address_of, expect, fetch, value_at
 
 AHEAD = 32  # rows that are asked for before they are read: DRAM answers in the time that many take to copy
-AHEAD_TO_WRITE = 64  # the same for rows that are overwritten, which come from the cache
+AHEAD_TO_WRITE = 64  # the same for rows that are overwritten
 
 LINE = 64  # bytes of the cache
 VECTOR = 16  # bytes that are copied at once
