@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 import warnings
 
 import numpy as np
@@ -75,6 +76,23 @@ def test_one_that_does_not_fit_while_building(tmp_path):
     assert dtypes(cache)["id"] == "int64"
     ids = np.concatenate([batch.matrices[0][:, 0].copy() for batch in full.batches()])
     assert sorted(ids.tolist()) == [*range(699), 2**31]
+
+
+def test_one_that_is_found_when_others_are_done(tmp_path, monkeypatch):
+    """What a thread had stored before the store was begun anew is stored again."""
+    folder, cache = large_folder(tmp_path), tmp_path / "cache"
+    wanted = epochs(stream(folder), 2)
+    built = stream(folder, cache, memory="64MB")
+    real = built.source.read
+
+    def read(fragment, columns):
+        time.sleep(0.5 if fragment.unit == 2 else 0)
+        return real(fragment, columns)
+
+    monkeypatch.setattr(built.source, "read", read)
+    built.build_cache()
+    assert "100% there" in built.kept.text() and dtypes(cache)["id"] == "int64"
+    assert epochs(stream(folder, cache), 2) == wanted
 
 
 def test_in_memory_too(tmp_path):

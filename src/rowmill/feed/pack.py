@@ -151,7 +151,8 @@ class _Group:
         if room.itemsize == self.target.itemsize:
             return self
         kernel = _moved_as(next(iter(self.arrays.values())).dtype, room.dtype)
-        return _Group(self.matrix, self.columns, self.strides, self.slots, room.strides[0], *kernel, self.arrays)
+        row_bytes = room.shape[1] * room.itemsize
+        return _Group(self.matrix, self.columns, self.strides, self.slots, row_bytes, *kernel, self.arrays)
 
     def check(self, lost: int) -> None:
         """If a value did not fit, find its column."""

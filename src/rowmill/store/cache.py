@@ -200,7 +200,10 @@ class Kept:
         each = -(-count // threads)  # neighbours, so that few windows are cut at an end
         runs = [range(start, min(start + each, count)) for start in range(0, count, each)]
         with ThreadPoolExecutor(threads, "rowmill-store") as pool:
-            list(pool.map(build, runs))
+            store = None
+            while store is not self._store:  # again if it was begun anew: some runs may have been done before
+                store = self._store
+                list(pool.map(build, runs))
         self.finish()
         if self._finishing is not None:
             self._finishing.join()
@@ -318,7 +321,7 @@ class Kept:
             if self._store is not store:
                 return  # another thread was faster
             warn()
-            self._store, self.shape = None, shape
+            self.shape = shape
             if store.folder is not None:
                 files.remove(store.folder, used=True)
             try:
