@@ -15,7 +15,7 @@ from tests.store.common import THOROUGH, epochs, large_folder, lists_folder, str
 ROOT = Path(__file__).parents[2]
 MOMENTS = 200 if THOROUGH else 25
 ROUNDS = 20 if THOROUGH else 2
-STEP = 1 if THOROUGH else 7  # every so many-th operation
+STEPS = {"table": 1 if THOROUGH else 7, "large": 1 if THOROUGH else 20}  # every so many-th operation
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_killed_at_every_file_operation(forge, which, request, tmp_path):
     folder, wanted = request.getfixturevalue(which)
     (whole,) = forge({"folder": folder, "cache": str(tmp_path / "whole"), "epochs": 2})
     assert whole["digests"] == wanted and whole["operations"] > 60
-    for at in range(1, whole["operations"] + 1, STEP):
+    for at in range(1, whole["operations"] + 1, STEPS[which]):
         cache = str(tmp_path / str(at))
         order = {"folder": folder, "cache": cache, "epochs": 2}
         (killed,) = forge({**order, "at": at, "action": "kill"})
@@ -100,7 +100,7 @@ def test_no_room_at_any_write(forge, which, request, tmp_path):
     order = {"folder": folder, "epochs": 2, "only": only}
     (whole,) = forge({**order, "cache": str(tmp_path / "whole"), "at": 10**9, "action": "full"})
     assert whole["digests"] == wanted and whole["operations"] > 30
-    for at in range(1, whole["operations"] + 1, STEP):
+    for at in range(1, whole["operations"] + 1, STEPS[which]):
         cache = str(tmp_path / str(at))
         (full,) = forge({**order, "cache": cache, "at": at, "action": "full"})
         assert full["digests"] == wanted, at
