@@ -16,7 +16,10 @@ def _orders(count: int, random: np.random.Generator) -> list[np.ndarray]:
     return [np.arange(count), np.roll(np.arange(count), count // 2), random.permutation(count)]
 
 
-@pytest.mark.parametrize("row_bytes", [1, 3, 4, 8, 12, 15, 16, 17, 31, 32, 48, 52, 64, 80, 208, 1001, 3200])
+SIZES = [1, 3, 4, 8, 12, 15, 16, 17, 31, 32, 33, 48, 52, 63, 64, 65, 80, 208, 255, 256, 257, 272, 1001, 3200]
+
+
+@pytest.mark.parametrize("row_bytes", SIZES)
 def test_rows_of_any_size_come_whole_to_any_place(row_bytes):
     random = np.random.default_rng(row_bytes)
     source = random.integers(0, 256, (1000, row_bytes), np.uint8)
@@ -37,7 +40,7 @@ def test_rows_of_any_size_come_whole_to_any_place(row_bytes):
             np.testing.assert_array_equal(found[places], first)
 
 
-@pytest.mark.parametrize("row_bytes", [4, 52, 208])
+@pytest.mark.parametrize("row_bytes", [4, 17, 32, 52, 64, 208, 250, 256, 300, 1040])
 def test_no_byte_beside_the_rows_is_touched(row_bytes):
     source = np.full((64, row_bytes), 7, np.uint8)
     memory = np.zeros(40 * row_bytes + 64, np.uint8)
@@ -51,7 +54,7 @@ def test_no_byte_beside_the_rows_is_touched(row_bytes):
     assert not room[25:].any()
 
 
-@pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 7, 8, 13, 26])
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 7, 8, 13, 26, 32, 34, 64, 65, 101, 160])
 def test_integers_of_four_bytes_become_such_of_eight(width):
     random = np.random.default_rng(width)
     source = random.integers(-(2**31), 2**31, (1000, width), np.int32)

@@ -17,10 +17,13 @@ from numpy import empty, int32, int64, uint8, uint32, uint64
 from rowmill.feed.kernels import address_of, expect, fetch, value_at
 
 AHEAD = 32  # rows that are asked for before they are read: DRAM answers in the time that many take to copy
-AHEAD_TO_WRITE = 64  # the same for rows that are overwritten
+AGAIN = 8  # rows that are asked for once more: of many that are asked for, the processor forgets some
+AHEAD_TO_WRITE = 64  # rows that are asked for before they are overwritten
+ASKED_BYTES = 1024  # of a row; of a longer one it foresees the rest
 
 LINE = 64  # bytes of the cache
 VECTOR = 16  # bytes that are copied at once
+UNROLLED = 16  # vectors that are copied without a loop
 STREAM_BYTES = 4 << 20  # what stays in the cache until it is used is written there, and more is not
 
 LANES = 64  # of a checksum
@@ -42,32 +45,52 @@ def _copy(typing: Any, target: Any, source: Any, count: Any) -> Any:
     return types.none(types.uint64, types.uint64, types.uint64), generate
 
 
-def _vector_copy(size: int, *, widened: bool = False, streamed: bool = False) -> Any:
-    """Copies the bytes of a vector from one address to another, so many are written.
+def _vectors(size: int, *, widened: bool = False, streamed: bool = False) -> Any:
+    """Copies up to `UNROLLED` vectors, of which `size` bytes are written, from before one address to before another.
 
-    `widened`: from integers of 4 bytes to such of 8. `streamed`: past the cache, to an address that it is aligned to.
+    By a jump into a row of as many: a loop over the few vectors of a row takes longer by a tenth, because what counts
+    keeps the processor from looking ahead to the next rows. `widened`: from integers of 4 bytes to such of 8.
+    `streamed`: past the cache, to an address that is a multiple of the size.
     """
+    to = ir.VectorType(ir.IntType(64), size // 8)
+    of = ir.VectorType(ir.IntType(32), size // 8) if widened else to
+    read = size // 2 if widened else size
+
+    def step(builder: Any, target: Any, source: Any, left: int) -> None:
+        value = builder.load(_before(builder, source, read * left, of), align=1)
+        room = _before(builder, target, size * left, to)
+        stored = builder.store(builder.sext(value, to) if widened else value, room, align=size if streamed else 1)
+        if streamed:
+            stored.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
 
     @intrinsic
-    def copy(typing: Any, target: Any, source: Any) -> Any:
+    def copy(typing: Any, target: Any, source: Any, count: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            to = ir.VectorType(ir.IntType(64), size // 8)
-            of = ir.VectorType(ir.IntType(32), size // 8) if widened else to
-            value = builder.load(builder.inttoptr(arguments[1], of.as_pointer()), align=1)
-            room = builder.inttoptr(arguments[0], to.as_pointer())
-            stored = builder.store(builder.sext(value, to) if widened else value, room, align=size if streamed else 1)
-            if streamed:
-                stored.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
+            target, source, count = arguments
+            blocks = [builder.append_basic_block() for _ in range(UNROLLED + 1)]
+            jump = builder.switch(count, blocks[-1])
+            for left, block, following in zip(range(UNROLLED, 0, -1), blocks, blocks[1:], strict=False):
+                jump.add_case(ir.Constant(count.type, left), block)
+                builder.position_at_end(block)
+                step(builder, target, source, left)
+                builder.branch(following)
+            builder.position_at_end(blocks[-1])
             return context.get_dummy_value()
 
-        return types.none(types.uint64, types.uint64), generate
+        return types.none(types.uint64, types.uint64, types.uint64), generate
 
     return copy
 
 
-_copy_vector, _stream_vector = _vector_copy(VECTOR), _vector_copy(VECTOR, streamed=True)
-_widen_vector = _vector_copy(2 * VECTOR, widened=True)
-_stream_widened = _vector_copy(VECTOR, widened=True, streamed=True)
+def _before(builder: Any, address: Any, count: int, kind: Any) -> Any:
+    """A pointer to so many bytes before an address."""
+    return builder.inttoptr(builder.sub(address, ir.Constant(address.type, count)), kind.as_pointer())
+
+
+_copy_vectors, _copy_wide_vectors = _vectors(VECTOR), _vectors(2 * VECTOR)
+_widen_vectors = _vectors(2 * VECTOR, widened=True)
+_stream_vectors = _vectors(VECTOR, streamed=True)
+_stream_widened_vectors = _vectors(VECTOR, widened=True, streamed=True)
 
 
 @intrinsic
@@ -88,16 +111,27 @@ def copy_rows(source: Any, row_bytes: Any, times: Any, places: Any, unit: Any, t
     With `times` 2 they are integers of 4 bytes, which become such of 8.
     """
     size, room, share = uint64(row_bytes), uint64(row_bytes * times), 1.0 / unit
-    count = places.size
+    row, count = uint64(source), uint64(places.size)
     if room == 4:  # a label
-        values = value_at(uint64(source), WORDS)
+        values = value_at(row, WORDS)
         for i in range(count):
             value_at(address_of(places[i], unit, share, targets, room), WORDS)[0] = values[i]
         return
     for i in range(count):
-        if i + AHEAD_TO_WRITE < count:
-            _ask_for_row(address_of(places[i + AHEAD_TO_WRITE], unit, share, targets, room), room, True)
-        _copy_row(address_of(places[i], unit, share, targets, room), uint64(source) + uint64(i) * size, size, times)
+        if i + uint64(AHEAD_TO_WRITE) < count:
+            _fetch_row(address_of(places[i + uint64(AHEAD_TO_WRITE)], unit, share, targets, room), room)
+        _copy_row(address_of(places[i], unit, share, targets, room), row, size, times)
+        row += size
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def _fetch_row(row: Any, size: Any) -> None:
+    """Ask for a row that will be overwritten."""
+    end = row + min(size, uint64(ASKED_BYTES)) - uint64(1)
+    while row < end:
+        fetch(row)
+        row += uint64(LINE)
+    fetch(end)
 
 
 @njit(nogil=True, cache=True)
@@ -107,83 +141,138 @@ def gather_rows(source: Any, row_bytes: Any, times: Any, rows: Any, places: Any,
     Reading at random waits for DRAM, so rows are asked for ahead, and many of them are written past the cache, which
     would otherwise read every line before it is overwritten. `times` as in `copy_rows`.
     """
-    size, room, share, count = uint64(row_bytes), uint64(row_bytes * times), 1.0 / unit, places.size
-    past_the_cache = room % uint64(VECTOR) == 0 and count * row_bytes * times >= STREAM_BYTES
-    if room == 4:
-        values = value_at(uint64(source), WORDS)
-        for i in range(count):
-            if i + 2 * AHEAD < count:
-                expect(uint64(source) + uint64(rows[i + 2 * AHEAD]) * size)
-            value_at(address_of(places[i], unit, share, targets, room), WORDS)[0] = values[rows[i]]
-        return
-    for i in range(count):
-        if i + AHEAD < count:
-            _ask_for_row(uint64(source) + uint64(rows[i + AHEAD]) * size, size, False)
-        target, row = address_of(places[i], unit, share, targets, room), uint64(source) + uint64(rows[i]) * size
-        if past_the_cache:
-            _stream_row(target, row, room, times)
+    room, share, count = uint64(row_bytes * times), 1.0 / unit, uint64(places.size)
+    past_the_cache = room % uint64(VECTOR) == 0 and count * room >= STREAM_BYTES
+    start = uint64(0)
+    while start < count:
+        stop = _end_of_run(places, start, unit, share)
+        target = address_of(places[start], unit, share, targets, room)
+        if room == 4:
+            _gather_words(uint64(source), rows, start, stop, target)
         else:
-            _copy_row(target, row, size, times)
+            _gather_run(uint64(source), uint64(row_bytes), times, rows, start, stop, target, past_the_cache)
+        start = stop
     _settle()
 
 
 @njit(nogil=True, cache=True)
-def _ask_for_row(address: Any, size: Any, to_write: Any) -> None:
-    last = address + size - uint64(1)
-    while address < last:
-        if to_write:
-            fetch(address)
-        else:
-            expect(address)
-        address += uint64(LINE)
-    if to_write:
-        fetch(last)
-    else:
-        expect(last)
+def _end_of_run(places: Any, start: Any, unit: Any, share: Any) -> Any:
+    """How far places from `start` on follow each other in one unit."""
+    first = places[start]
+    left = uint32(unit) - (first - uint32((first + 0.5) * share) * uint32(unit))
+    stop, end = start + uint64(1), min(uint64(places.size), start + uint64(left))
+    while stop < end and places[stop] - first == stop - start:
+        stop += uint64(1)
+    return stop
 
 
 @njit(nogil=True, cache=True)
+def _gather_words(source: Any, rows: Any, start: Any, stop: Any, target: Any) -> None:
+    values, room, ahead = value_at(source, WORDS), value_at(target, WORDS), uint64(2 * AHEAD)
+    for i in range(start, stop):
+        if i + ahead < uint64(rows.size):
+            expect(source + (uint64(rows[i + ahead]) << uint64(2)))
+        room[i - start] = values[rows[i]]
+
+
+@njit(nogil=True, cache=True)
+def _gather_run(
+    source: Any, size: Any, times: Any, rows: Any, start: Any, stop: Any, target: Any, past_the_cache: Any
+) -> None:
+    """Copy rows by their numbers to where they stand one after another: a loop for each way to do it."""
+    room = size * uint64(times)
+    if past_the_cache and times == 2:
+        for i in range(start, stop):
+            _expect_rows(source, size, rows, i)
+            _stream_widened_row(target, source + uint64(rows[i]) * size, size)
+            target += room
+    elif past_the_cache:
+        for i in range(start, stop):
+            _expect_rows(source, size, rows, i)
+            _stream_row(target, source + uint64(rows[i]) * size, size)
+            target += room
+    else:
+        for i in range(start, stop):
+            _expect_rows(source, size, rows, i)
+            _copy_row(target, source + uint64(rows[i]) * size, size, times)
+            target += room
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def _expect_rows(source: Any, size: Any, rows: Any, i: Any) -> None:
+    """Ask for rows that come after row `i`."""
+    line, last = uint64(LINE), min(size, uint64(ASKED_BYTES)) - uint64(1)
+    for ahead in (uint64(AHEAD), uint64(AGAIN)):
+        if i + ahead < uint64(rows.size):
+            row = source + uint64(rows[i + ahead]) * size
+            end = row + last
+            expect(row)
+            if row + line < end:
+                expect(row + line)
+            row += line + line
+            while row < end:
+                expect(row)
+                row += line
+            expect(end)
+
+
+@njit(nogil=True, cache=True, forceinline=True)
 def _copy_row(target: Any, source: Any, size: Any, times: Any) -> None:
     """Copy a row. Its last vector may overlap the one before."""
-    at, vector = uint64(0), uint64(VECTOR)
-    if times == 2 and size < vector:
-        values, room = value_at(source, INTS), value_at(target, LONGS)
-        for i in range(size >> uint64(2)):
-            room[i] = values[i]
+    vector, wide, most = uint64(VECTOR), uint64(2 * VECTOR), uint64(UNROLLED)
+    end, target_end, rest = source + size, target + size * uint64(times), size % vector
+    left = size // vector % most
+    if size < vector:
+        _copy_short_row(target, source, size, times)
     elif times == 2:
-        while at < size - vector:
-            _widen_vector(target + at + at, source + at)
-            at += vector
-        at = size - vector
-        _widen_vector(target + at + at, source + at)
-    elif size < vector:
-        _copy(target, source, size)
+        while source + most * vector <= end:
+            source, target = source + most * vector, target + most * wide
+            _widen_vectors(target, source, most)
+        _widen_vectors(target_end - rest - rest, end - rest, left)
+        if rest:
+            _widen_vectors(target_end, end, uint64(1))
+    elif wide <= size <= wide + wide:
+        _copy_wide_vectors(target + wide, source + wide, uint64(1))
+        _copy_wide_vectors(target_end, end, uint64(1))
     else:
-        while at < size - vector:
-            _copy_vector(target + at, source + at)
-            at += vector
-        _copy_vector(target + size - vector, source + size - vector)
+        while source + most * vector <= end:
+            source, target = source + most * vector, target + most * vector
+            _copy_vectors(target, source, most)
+        _copy_vectors(target_end - rest, end - rest, left)
+        if rest:
+            _copy_vectors(target_end, end, uint64(1))
 
 
 @njit(nogil=True, cache=True)
-def _stream_row(target: Any, source: Any, room: Any, times: Any) -> None:
-    """Write a row of whole vectors past the cache, of integers of 4 bytes if `times` is 2."""
-    at, vector = uint64(0), uint64(VECTOR)
-    if times == 2:
-        while at < room:
-            _stream_widened(target + at, source + (at >> uint64(1)))
-            at += vector
+def _copy_short_row(target: Any, source: Any, size: Any, times: Any) -> None:
+    if times == 1:
+        _copy(target, source, size)
         return
-    four = vector + vector + vector + vector
-    while at + four <= room:
-        _stream_vector(target + at, source + at)
-        _stream_vector(target + at + vector, source + at + vector)
-        _stream_vector(target + at + vector + vector, source + at + vector + vector)
-        _stream_vector(target + at + vector + vector + vector, source + at + vector + vector + vector)
-        at += four
-    while at < room:
-        _stream_vector(target + at, source + at)
-        at += vector
+    values, room = value_at(source, INTS), value_at(target, LONGS)
+    for i in range(size >> uint64(2)):
+        room[i] = values[i]
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def _stream_row(target: Any, source: Any, size: Any) -> None:
+    """Write a row of whole vectors past the cache."""
+    end, block = target + size, uint64(UNROLLED * VECTOR)
+    source_end = source + size
+    while target + block <= end:
+        target, source = target + block, source + block
+        _stream_vectors(target, source, uint64(UNROLLED))
+    _stream_vectors(end, source_end, size // uint64(VECTOR) % uint64(UNROLLED))
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def _stream_widened_row(target: Any, source: Any, size: Any) -> None:
+    """The same of integers of 4 bytes, which become such of 8."""
+    end, block = source + size, uint64(UNROLLED * VECTOR // 2)
+    target_end = target + size + size
+    while source + block <= end:
+        target, source = target + block + block, source + block
+        _stream_widened_vectors(target, source, uint64(UNROLLED))
+    _stream_widened_vectors(target_end, end, size // uint64(VECTOR // 2) % uint64(UNROLLED))
 
 
 @njit(nogil=True, cache=True)
