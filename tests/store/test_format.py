@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from itertools import count, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +13,8 @@ import polars as pl
 import pytest
 
 from rowmill import Dataset
-from rowmill.store import files, windows
+from rowmill.store.files import AT_ONCE
 from rowmill.store.read import summed
-from rowmill.store.store import AT_ONCE
 from rowmill.store.windows import HUGE
 from tests.conftest import make_table, write_files
 from tests.store.common import digest, lists_folder, settle, stream, table_with_lists
@@ -128,13 +127,13 @@ def _noted_writes(tmp_path, monkeypatch):
     frame = make_table(120_000).select("id", *(pl.col("id").alias(f"c{i}") for i in range(19)), "x1", "label")
     write_files(tmp_path / "table", frame, files=4, row_group=30_000)
     writes = []
-    real = files.write_at
+    real = os.pwrite
 
     def noted(handle, data, offset):
         writes.append((Path(os.readlink(f"/proc/self/fd/{handle}")).name, offset, memoryview(data).nbytes))
-        real(handle, data, offset)
+        return real(handle, data, offset)
 
-    monkeypatch.setattr(files, "write_at", noted)
+    monkeypatch.setattr(os, "pwrite", noted)
     return writes
 
 
@@ -152,14 +151,3 @@ def test_a_store_that_is_built_is_written_in_huge_pages(tmp_path, monkeypatch):
     wanted = digest(stream(tmp_path / "table", memory="1GB", batch_size=1000).batches())
     assert digest(first.batches()) == wanted == digest(built.batches())
     assert max(size for name, _, size in writes if name == "int32.memmap") <= AT_ONCE
-
-
-def test_an_epoch_writes_less_at_once_where_that_is_slow(tmp_path, monkeypatch):
-    writes = _noted_writes(tmp_path, monkeypatch)
-    wanted = digest(stream(tmp_path / "table", memory="1GB", batch_size=1000).batches())
-    ticks = count()
-    monkeypatch.setattr(windows, "thread_time", lambda: float(next(ticks)))  # every write takes a second
-    first = stream(tmp_path / "table", tmp_path / "first", memory="1GB", batch_size=1000, threads=1)
-    assert digest(first.batches()) == wanted
-    sizes = [size for name, _, size in writes if name == "int32.memmap"]
-    assert sizes[0] > windows.LEAST == max(sizes[-10:])

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+AT_ONCE = 256 << 10  # bytes to write: a quarter of it, or four times as much, took longer by a tenth
 FINISH = 1 << 62  # a row number no table has: the claim of the one who completes a store
 _FLOCK = "hhqqixxxx"  # struct flock on 64-bit Linux
 _UNSUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
@@ -45,11 +46,11 @@ def allocate(handle: int, size: int) -> None:
         os.ftruncate(handle, size)
 
 
-def write_at(handle: int, data: Any, offset: int) -> None:
-    """Write all of the data at a place in a file."""
+def write_at(handle: int, data: Any, offset: int, at_once: int = AT_ONCE) -> None:
+    """Write all of the data at a place in a file, in writes that end at multiples of `at_once` bytes."""
     left = memoryview(data).cast("B")
     while left:
-        written = os.pwrite(handle, left, offset)
+        written = os.pwrite(handle, left[: at_once - offset % at_once], offset)
         left, offset = left[written:], offset + written
 
 

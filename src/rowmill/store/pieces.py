@@ -40,6 +40,9 @@ class Pieces:
     def __iter__(self) -> Iterator[Piece]:
         return (self._pieces[start] for start in self._starts)
 
+    def __contains__(self, piece: Piece) -> bool:
+        return self._pieces.get(piece.start) == piece
+
     def add(self, piece: Piece) -> None:
         """Add a piece; those it overlaps are forgotten."""
         for old in self.over(piece.start, piece.rows):
@@ -49,7 +52,7 @@ class Pieces:
         self.rows += piece.rows
 
     def discard(self, piece: Piece) -> None:
-        if self._pieces.get(piece.start) == piece:
+        if piece in self:
             del self._pieces[piece.start]
             del self._starts[bisect_left(self._starts, piece.start)]
             self.rows -= piece.rows

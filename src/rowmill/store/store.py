@@ -32,7 +32,6 @@ from rowmill.store.read import Gathered, Mapped, summed
 
 JOURNAL, CLAIMS = "journal", "claims"
 WRITERS = 64  # threads that have memory to pack in kept for them
-AT_ONCE = 256 << 10  # bytes that an epoch writes at once, to begin with: see `windows`
 
 
 class Store:
@@ -51,7 +50,6 @@ class Store:
         if handle is not None:
             self._handles.callback(os.close, handle)
         self._read_to = 0
-        self.at_once = AT_ONCE
         self.scratch = Memory(0 if complete else WRITERS)  # to pack rows in before they are written
         try:
             self._open_files()
@@ -145,9 +143,8 @@ class Store:
             return
         with self._lock:
             text = os.pread(self._journal, max(0, os.fstat(self._journal).st_size - self._read_to), self._read_to)
-            known = {piece.start: piece for piece in self.pieces}
             for piece in parsed(text, self.shape.rows, len(self.shape.lists)):
-                if known.get(piece.start) != piece and piece not in self._bad:
+                if piece not in self.pieces and piece not in self._bad:
                     self.pieces.add(piece)
             self._read_to += max(0, text.rfind(b"\n"))  # the last line may be half a line: it is read again
 
@@ -233,9 +230,9 @@ class Store:
             with self._lock:
                 self._claims.discard((first, rows))
 
-    def write(self, number: int, data: Array, offset: int) -> None:
-        """Write bytes of the file of a matrix. Their rows are claimed by the caller."""
-        files.write_at(self._files[number][0], data, offset)
+    def write(self, number: int, data: Array, offset: int, at_once: int = files.AT_ONCE) -> None:
+        """Write bytes of the file of a matrix, so many at a time. Their rows are claimed by the caller."""
+        files.write_at(self._files[number][0], data, offset, at_once)
 
     def piece(self, start: int, matrices: Sequence[Array], lists: Sequence[tuple[Array, Array]] = ()) -> Piece:
         """What to record of rows once their matrices are written. The values of their lists are written here."""

@@ -4,24 +4,20 @@ Comes in: piece after piece, packed into memory that is lent here. Goes out: wri
 far as rows follow each other. What is written as a whole of 2 MB the page cache keeps in one huge page, and reading
 rows in random order then takes half to two thirds of the time. But on a virtual machine that returns free memory to its
 host (`page_reporting`), getting huge pages back takes longer than decoding what is stored in them: 3 seconds a GB on
-ours. So they are for those who build a store and wait for it. An epoch writes less at a time, and still less if that is
-slow: the page cache then finds room among what is too small to be returned. Called by `write`.
+ours. So they are for those who build a store and wait for it, and an epoch writes less at a time. Called by `write`.
 """
 
 from __future__ import annotations
-
-from time import thread_time
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rowmill.feed.block import Block, carved, carved_bytes
+from rowmill.store.files import AT_ONCE
 from rowmill.store.store import Store
 
 HUGE = 2 << 20
 PAGE = 4096
-LEAST = 32 << 10  # takes 0.34 CPU-seconds a GB, where 256 KB at once take 0.22
-SLOW = 0.6e-9  # CPU-seconds a byte
 
 
 class Windows:
@@ -82,13 +78,6 @@ class _Room:
         if end <= self._begin:
             return
         done, held = end - self._begin, self._end - self._begin
-        most = HUGE if self._window == HUGE else self._store.at_once
-        start, started = self._begin, thread_time()
-        while start < end:
-            stop = min(end, (start // most + 1) * most)
-            self._store.write(self._number, self._memory[start - self._begin : stop - self._begin], start)
-            start = stop
-        if most > LEAST and thread_time() - started > SLOW * max(done, HUGE // 2):
-            self._store.at_once = most // 2
+        self._store.write(self._number, self._memory[:done], self._begin, max(self._window, AT_ONCE))
         self._memory[: held - done] = self._memory[done:held]
         self._begin = end
