@@ -94,8 +94,7 @@ def _fill(store: Store, ds: Any, form: Form, batch_size: int, num_workers: int, 
         fetch = DataLoader(batches, batch_size=None, num_workers=num_workers, collate_fn=_itself)
         for start, arrays in fetch:
             flat = [array.reshape(len(array), -1) for array in arrays]
-            for number, array in enumerate(flat):
-                store.write(number, array, start * array[0].nbytes)
+            store.write(start, flat)
             store.record([store.piece(start, flat)])
             done(len(flat[0]))
 

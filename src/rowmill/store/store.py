@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rowmill.errors import DamagedStoreError
-from rowmill.feed.block import Array, Memory
+from rowmill.feed.block import Array, Block, Memory
 from rowmill.store import files
 from rowmill.store.layout import BUILDING, LISTS, MANIFEST, META, Shape, checked, manifest, tensordict_meta
 from rowmill.store.lists import Complete, Growing, Lists
@@ -230,8 +230,17 @@ class Store:
             with self._lock:
                 self._claims.discard((first, rows))
 
-    def write(self, number: int, data: Array, offset: int, at_once: int = files.AT_ONCE) -> None:
-        """Write bytes of the file of a matrix, so many at a time. Their rows are claimed by the caller."""
+    def room(self) -> NDArray[np.uint8]:
+        """Memory for a block of as many rows as a piece may have."""
+        return self.scratch.take(Block.nbytes(self.shape.layout, self.shape.piece_rows))
+
+    def write(self, start: int, matrices: Sequence[Array]) -> None:
+        """Write rows `start` and on to the files of their matrices. They are claimed by the caller."""
+        for number, (matrix, rows) in enumerate(zip(self.shape.layout.matrices, matrices, strict=True)):
+            self.write_bytes(number, rows, start * matrix.row_bytes)
+
+    def write_bytes(self, number: int, data: Array, offset: int, at_once: int = files.AT_ONCE) -> None:
+        """Write bytes to the file of a matrix, so many at a time."""
         files.write_at(self._files[number][0], data, offset, at_once)
 
     def piece(self, start: int, matrices: Sequence[Array], lists: Sequence[tuple[Array, Array]] = ()) -> Piece:

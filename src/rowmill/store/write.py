@@ -2,7 +2,7 @@
 
 Comes in: a decoded fragment and the store that lacks some of its rows. Goes out: nothing; blocks are filled, and pieces
 written. Same type as `feed.pack.Columns`. A piece of some MB is packed once into memory that stays in the cache;
-from there it is summed, dealt to the batches, and written with its neighbours.
+from there it is dealt to the batches, summed, and written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rowmill.store.windows import Windows
 
 def keep(store: Store, fragments: Iterable[WriteThrough]) -> None:
     """Write rows that follow each other to the store, and to nowhere else. They are claimed by the caller."""
-    windows, packed = Windows(store, huge=True), list[Piece]()
+    windows, packed = Windows(store), list[Piece]()
     for rows in fragments:
         packed += rows.keep(windows)
         written = [piece for piece in packed if piece.stop <= windows.written]
@@ -52,15 +52,16 @@ class WriteThrough:
         done, left = start, start + len(places)
         try:
             with self._store.claim(self._first + start, len(places)) as gaps:
-                windows, pieces = Windows(self._store, huge=False), list[Piece]()
+                pieces, room = list[Piece](), self._store.room()
                 for first, rows in self._cut(gaps):
                     self._columns.deal(done, places[done - start : first - start], blocks)
                     done = first
-                    packed = self._pack(first, rows, windows)
+                    packed = Block.within(self._store.shape.layout, rows, room)
+                    self._columns.stack(first, packed)
                     self._dealt(packed, places[first - start : first - start + rows], blocks)
                     done = first + rows
                     pieces.append(self._piece(first, packed))
-                windows.flush()
+                    self._store.write(self._first + first, packed.matrices)
                 self._store.record(pieces)
         except (OSError, DtypeError) as error:
             self._failed(error)
@@ -69,7 +70,9 @@ class WriteThrough:
     def keep(self, windows: Windows) -> Iterator[Piece]:
         """Pack all rows for the store, and for nothing else. They are claimed by the caller, who writes and records."""
         for first, rows in self._cut([(self._first, self.rows)]):
-            yield self._piece(first, self._pack(first, rows, windows))
+            packed = windows.block(self._first + first, rows)
+            self._columns.stack(first, packed)
+            yield self._piece(first, packed)
 
     def _cut(self, gaps: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         """These rows of the table, numbered within the fragment, in runs that end where pieces end."""
@@ -80,11 +83,6 @@ class WriteThrough:
                 end = min(stop, (first // each + 1) * each)
                 yield first - self._first, end - first
                 first = end
-
-    def _pack(self, first: int, rows: int, windows: Windows) -> Block:
-        block = windows.block(self._first + first, rows)
-        self._columns.stack(first, block)
-        return block
 
     def _dealt(self, packed: Block, places: NDArray[np.uint32], blocks: Sequence[Block]) -> None:
         Mapped(self._store.shape.layout, packed.rows, packed.addresses, packed).deal(0, places, blocks)
