@@ -20,5 +20,6 @@ def test_table_and_picture(tmp_path, capsys):
 def test_where_wrapping_has_paid():
     from rowmill.tools.demo_memmap import Contest
 
-    assert Contest("", 1, 3.0, (2.0, 4.0), (1.0, 1.0)).break_even == pytest.approx(1.5)
+    assert Contest("", 1, 3.0, (2.0, 4.0), (1.0, 1.0)).break_even == pytest.approx(1 + 2 / 3)
+    assert Contest("", 1, 6.0, (2.0, 4.0), (1.0, 1.0)).break_even == pytest.approx(3)
     assert Contest("", 1, 3.0, (1.0,), (1.0,)).break_even == float("inf")

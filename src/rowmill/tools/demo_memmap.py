@@ -38,9 +38,14 @@ class Contest:
 
     @property
     def break_even(self) -> float:
-        """Epochs after which wrapping has paid."""
-        saved = sum(self.stock) / len(self.stock) - sum(self.mapped) / len(self.mapped)
-        return self.wrapping / saved if saved > 0 else float("inf")
+        """Epochs after which wrapping has paid: where the lines meet, or would if epochs went on as they were."""
+        left = self.wrapping
+        for epoch, (stock, mapped) in enumerate(zip(self.stock, self.mapped, strict=True)):
+            if stock - mapped >= left:
+                return epoch + left / (stock - mapped)
+            left -= stock - mapped
+        saved = (sum(self.stock) - sum(self.mapped)) / len(self.stock)
+        return len(self.stock) + left / saved if saved > 0 else float("inf")
 
 
 def contests(scale: float) -> dict[str, Dataset[Any]]:
@@ -133,7 +138,7 @@ def draw(found: Sequence[Contest], path: Path) -> None:
         axes.set_ylabel("seconds in all, wrapping included")
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_ylim(bottom=0)
-        axes.legend(frameon=False, fontsize=9)
+        axes.legend(fontsize=9, framealpha=1, edgecolor="none")
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
