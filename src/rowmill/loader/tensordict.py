@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from os import PathLike
 from pathlib import Path
 from typing import Any, cast
@@ -26,7 +27,7 @@ except ImportError as error:
     raise ImportError(f"rowmill.loader.tensordict needs {needs}; pip install 'rowmill[tensordict]'") from error
 
 from rowmill.errors import ArgumentError, DamagedStoreError, DtypeError, ItemError, StoreError
-from rowmill.feed.block import Block
+from rowmill.feed.block import Array, Block
 from rowmill.feed.stored import as_rows
 from rowmill.loader.items import Batches, Form, fetched, form_of
 from rowmill.loader.torch_cuda import each_tensor
@@ -92,11 +93,21 @@ def _fill(store: Store, ds: Any, form: Form, batch_size: int, num_workers: int, 
         ]
         batches: Any = Batches(ds, form, runs)
         fetch = DataLoader(batches, batch_size=None, num_workers=num_workers, collate_fn=_itself)
-        for start, arrays in fetch:
-            flat = [array.reshape(len(array), -1) for array in arrays]
-            store.write(start, flat)
-            store.record([store.piece(start, flat)])
-            done(len(flat[0]))
+        with ThreadPoolExecutor(1, "rowmill-store") as writer:  # which writes one batch while the next is fetched
+            written: Future[None] | None = None
+            for start, arrays in fetch:
+                if written is not None:
+                    written.result()
+                written = writer.submit(_write, store, start, arrays)
+                done(len(arrays[0]))
+            if written is not None:
+                written.result()
+
+
+def _write(store: Store, start: int, arrays: Sequence[Array]) -> None:
+    flat = [array.reshape(len(array), -1) for array in arrays]
+    store.write(start, flat)
+    store.record([store.piece(start, flat)])
 
 
 class MappedItems(Dataset[Any]):
