@@ -205,15 +205,19 @@ def _expect_rows(source: Any, size: Any, rows: Any, i: Any) -> None:
     for ahead in (uint64(AHEAD), uint64(AGAIN)):
         if i + ahead < uint64(rows.size):
             row = source + uint64(rows[i + ahead]) * size
-            end = row + last
             expect(row)
-            if row + line < end:
+            if last > line:
                 expect(row + line)
-            row += line + line
-            while row < end:
-                expect(row)
-                row += line
-            expect(end)
+            if last > line + line:
+                _expect_more(row + line + line, row + last)
+            expect(row + last)
+
+
+@njit(nogil=True, cache=True)
+def _expect_more(row: Any, end: Any) -> None:
+    while row < end:
+        expect(row)
+        row += uint64(LINE)
 
 
 @njit(nogil=True, cache=True, forceinline=True)
