@@ -152,6 +152,19 @@ class TurnedBlock(Block):
         return self._batches[first // self.unit] if rows == self.unit else None
 
 
+class Blocks(tuple[Block, ...]):
+    """The blocks of a chunk, for those who write rows to places in it."""
+
+    @property
+    def unit(self) -> int:
+        return self[0].unit
+
+    @cached_property
+    def targets(self) -> list[NDArray[np.uint64]]:
+        """For each matrix where its units begin, over all blocks."""
+        return [np.concatenate(begins) for begins in zip(*(block.targets for block in self), strict=True)]
+
+
 def turned_parts(matrices: Sequence[Matrix], batch_rows: int) -> tuple[list[tuple[int, int]], int]:
     """Where matrices on their sides stand in a batch: for each where it begins, and the bytes from a column to the next
     (0 for columns of several values a row, which are not turned); and the bytes of all."""

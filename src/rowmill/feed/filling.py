@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rowmill.feed import ragged
-from rowmill.feed.block import Array, Batch, Block, Layout, Memory
+from rowmill.feed.block import Array, Batch, Block, Blocks, Layout, Memory
 from rowmill.feed.pack import Dealer
 from rowmill.feed.plan import Chunk, Span
 
@@ -39,7 +39,7 @@ class Filling:
         self, chunk: Chunk, blocks: list[Block], layout: Layout | None = None, places: Places | None = None
     ) -> None:
         self.chunk = chunk
-        self._blocks = blocks
+        self._blocks = Blocks(blocks)
         self._layout = layout or Layout(())
         self._lock = threading.Lock()
         self._places: Places | None = places or Places(chunk)

@@ -6,7 +6,7 @@ Packing, shuffling and a change of dtype are one pass over the values (`kernels`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rowmill.errors import DtypeError
-from rowmill.feed.block import Array, Block, Layout, Matrix
+from rowmill.feed.block import Array, Block, Blocks, Layout, Matrix
 from rowmill.feed.kernels import scatter, scatter_turned, scatter_wide, stack
 
 
@@ -32,7 +32,7 @@ class Dealer(Protocol):
     rows: int
     loose: pl.DataFrame | None  # the columns that stand in no matrix
 
-    def deal(self, start: int, places: NDArray[np.uint32], blocks: Sequence[Block]) -> None:
+    def deal(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
         """Write rows `start` and on, as many as there are places, to those places in the blocks."""
         ...
 
@@ -47,7 +47,7 @@ class Columns:
         fixed = frame if frame.columns == layout.fixed else frame.select(pl.col(layout.fixed))
         self._parts = [_Part(start, part, layout) for start, part in _contiguous(fixed)]
 
-    def deal(self, start: int, places: NDArray[np.uint32], blocks: Sequence[Block]) -> None:
+    def deal(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
         """Write rows `start` and on, as many as there are places, to those places in the blocks."""
         stop = start + len(places)
         for part in self._parts:
@@ -100,11 +100,10 @@ class _Part:
             kernel = _moved_as(dtype, matrix.dtype)
             yield _Group(number, addresses, strides, slots, matrix.row_bytes, *kernel, named)
 
-    def deal(self, first: int, places: NDArray[np.uint32], blocks: Sequence[Block]) -> None:
-        unit = blocks[0].unit
+    def deal(self, first: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
         for group in self.groups:
             step = blocks[0].steps[group.matrix]
-            to = (places, unit, targets_of(blocks, group.matrix))
+            to = (places, blocks.unit, blocks.targets[group.matrix])
             if step:
                 like = (group.source, group.target)
                 group.check(scatter_turned(group.columns, group.slots, step, first, *to, *like))
@@ -180,8 +179,3 @@ def _contiguous(frame: pl.DataFrame) -> list[tuple[int, pl.DataFrame]]:
     if any(max(part.n_chunks("all")) > 1 for _, part in slices):
         return [(0, frame.rechunk())]
     return slices
-
-
-def targets_of(blocks: Sequence[Block], matrix: int) -> NDArray[np.uint64]:
-    """Where each unit of a matrix begins, over all blocks."""
-    return np.concatenate([block.targets[matrix] for block in blocks])

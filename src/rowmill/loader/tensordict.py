@@ -27,7 +27,7 @@ except ImportError as error:
     raise ImportError(f"rowmill.loader.tensordict needs {needs}; pip install 'rowmill[tensordict]'") from error
 
 from rowmill.errors import ArgumentError, DamagedStoreError, DtypeError, ItemError, StoreError
-from rowmill.feed.block import Array, Block
+from rowmill.feed.block import Array, Block, Blocks
 from rowmill.feed.stored import as_rows
 from rowmill.loader.items import Batches, Form, fetched, form_of
 from rowmill.loader.torch_cuda import each_tensor
@@ -161,7 +161,7 @@ class MappedItems(Dataset[Any]):
         numbers = as_rows(rows, len(self))
         layout, room = self._shape.layout, max(1, len(numbers))
         block = Block.new(layout, room)
-        self.store.gathered(numbers).deal(0, np.arange(len(numbers), dtype=np.uint32), [block])
+        self.store.gathered(numbers).deal(0, np.arange(len(numbers), dtype=np.uint32), Blocks([block]))
         leaves = zip(self.form.leaves, block.matrices, strict=True)
         return self.form.filled([leaf.restored(matrix[: len(numbers)]) for leaf, matrix in leaves])
 

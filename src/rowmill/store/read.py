@@ -13,8 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rowmill.feed.block import Array, Block, Layout
-from rowmill.feed.pack import targets_of
+from rowmill.feed.block import Array, Blocks, Layout
 from rowmill.store.kernels import copy_rows, digest, gather_rows
 
 
@@ -28,13 +27,12 @@ class Mapped:
         self._addresses = addresses
         self._maps = maps  # what keeps the memory alive
 
-    def deal(self, start: int, places: NDArray[np.uint32], blocks: Sequence[Block]) -> None:
+    def deal(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
         """Write rows `start` and on, as many as there are places, to those places in the blocks."""
-        unit = blocks[0].unit
         for number, matrix in enumerate(self.layout.matrices):
             source = np.uint64(self._addresses[number] + start * matrix.row_bytes)
             times = blocks[0].matrices[number].itemsize // matrix.dtype.itemsize
-            copy_rows(source, matrix.row_bytes, times, places, unit, targets_of(blocks, number))
+            copy_rows(source, matrix.row_bytes, times, places, blocks.unit, blocks.targets[number])
 
 
 class Gathered:
@@ -51,13 +49,13 @@ class Gathered:
         self.layout, self.rows, self.loose = layout, len(rows), loose
         self._numbers, self._addresses, self._maps = rows, addresses, maps
 
-    def deal(self, start: int, places: NDArray[np.uint32], blocks: Sequence[Block]) -> None:
+    def deal(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
         """Write rows number `start` and on of those asked for to their places in the blocks."""
-        unit, numbers = blocks[0].unit, self._numbers[start : start + len(places)]
+        numbers, unit, targets = self._numbers[start : start + len(places)], blocks.unit, blocks.targets
         for number, matrix in enumerate(self.layout.matrices):
             source = np.uint64(self._addresses[number])
             times = blocks[0].matrices[number].itemsize // matrix.dtype.itemsize
-            gather_rows(source, matrix.row_bytes, times, numbers, places, unit, targets_of(blocks, number))
+            gather_rows(source, matrix.row_bytes, times, numbers, places, unit, targets[number])
 
 
 def summed(arrays: Iterable[Array]) -> int:

@@ -231,7 +231,7 @@ class Store:
                 self._claims.discard((first, rows))
 
     def room(self) -> NDArray[np.uint8]:
-        """Memory for a block of as many rows as a piece may have."""
+        """Memory to pack rows in, at most a piece of them."""
         return self.scratch.take(Block.nbytes(self.shape.layout, self.shape.piece_rows))
 
     def write(self, start: int, matrices: Sequence[Array]) -> None:

@@ -7,14 +7,14 @@ from there it is dealt to the batches, summed, and written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from rowmill.errors import DtypeError
-from rowmill.feed.block import Array, Block
+from rowmill.feed.block import Array, Block, Blocks
 from rowmill.feed.pack import Columns
 from rowmill.feed.ragged import values_and_offsets
 from rowmill.store.pieces import Piece
@@ -47,16 +47,18 @@ class WriteThrough:
         self.rows, self.loose = columns.rows, columns.loose
         self._store, self._first, self._columns, self._failed = store, first, columns, failed
 
-    def deal(self, start: int, places: NDArray[np.uint32], blocks: Sequence[Block]) -> None:
+    def deal(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
         """Write rows `start` and on to their places in the blocks, and to the store."""
         done, left = start, start + len(places)
         try:
             with self._store.claim(self._first + start, len(places)) as gaps:
-                pieces, room = list[Piece](), self._store.room()
+                pieces, layout, room = list[Piece](), self._store.shape.layout, self._store.room()
+                packed = Block.within(layout, 0, room)
                 for first, rows in self._cut(gaps):
-                    self._columns.deal(done, places[done - start : first - start], blocks)
-                    done = first
-                    packed = Block.within(self._store.shape.layout, rows, room)
+                    if done < first:
+                        self._columns.deal(done, places[done - start : first - start], blocks)
+                        done = first
+                    packed = packed if packed.rows == rows else Block.within(layout, rows, room)
                     self._columns.stack(first, packed)
                     self._dealt(packed, places[first - start : first - start + rows], blocks)
                     done = first + rows
@@ -84,7 +86,7 @@ class WriteThrough:
                 yield first - self._first, end - first
                 first = end
 
-    def _dealt(self, packed: Block, places: NDArray[np.uint32], blocks: Sequence[Block]) -> None:
+    def _dealt(self, packed: Block, places: NDArray[np.uint32], blocks: Blocks) -> None:
         Mapped(self._store.shape.layout, packed.rows, packed.addresses, packed).deal(0, places, blocks)
 
     def _piece(self, first: int, packed: Block) -> Piece:
