@@ -57,8 +57,8 @@ def ask(journal: Journal, *, quick: bool) -> None:
 
 
 def _first_epoch(journal: Journal, name: str, number: int, table: tables.Table, **options: Any) -> None:
-    """Read the first epoch of a new loader, of which nothing is left when the next begins: where memory is short of
-    pages that were just let go of, what others hold is in the figure."""
+    """Read the first epoch of a new loader. Nothing of it is left when the next begins: memory that it still held would
+    have to be fetched anew by the next, which takes longer than most of what is read here."""
     loader = contestants.rowmill_itr(table, BATCH, **options)
     journal.add("store", name, number, read(_draining(loader)), table_rows=table.rows)
     if options:

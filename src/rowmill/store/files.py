@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-AT_ONCE = 256 << 10  # bytes to write: a quarter of it, or four times as much, took longer by a tenth
+AT_ONCE = 256 << 10  # bytes to write; from some MB on they get huge pages, which can take long to come
 FINISH = 1 << 62  # a row number no table has: the claim of the one who completes a store
 _FLOCK = "hhqqixxxx"  # struct flock on 64-bit Linux
 _UNSUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
