@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,7 @@ def _address(array: np.ndarray) -> np.uint64:
 def test_every_value_comes_to_its_row_and_slot(dtypes, slots):
     source, target = (np.dtype(name) for name in dtypes.split())
     random, width, first = np.random.default_rng(len(slots)), slots[-1] + 2, 5
-    for rows in (1, 3, 4, 6, TILE_ROWS, 2 * TILE_ROWS + 7):
+    for rows in (1, 3, 4, 6, 8, 19, TILE_ROWS, 2 * TILE_ROWS + 7):
         columns = [random.integers(0, 100, first + rows).astype(source) for _ in slots]
         where = np.array([_address(column) for column in columns], np.uint64), np.array(slots, np.uint64)
         likes = np.empty(0, source), np.empty(0, target)
@@ -53,14 +55,20 @@ def test_a_value_that_does_not_fit_is_seen_and_no_other(dtypes, width):
     columns = [np.resize(np.array([low, high, 0, 1, 5], source), 23) for _ in range(width)]
     where = np.array([_address(column) for column in columns], np.uint64), np.arange(width, dtype=np.uint64)
     found, likes = np.empty((23, width), target), (np.empty(0, source), np.empty(0, target))
+    row_bytes, to = width * target.itemsize, _address(found)
 
-    def lost():
-        return stack(*where, width * target.itemsize, 0, 23, _address(found), *likes)
+    def stacked():
+        return stack(*where, row_bytes, 0, 23, to, *likes)
 
-    assert lost() == 0
-    np.testing.assert_array_equal(found, np.stack(columns, 1).astype(target))
-    for value in LIMITS[dtypes]:
-        for column, row in ((0, 0), (width - 1, 22), (width // 2, 7)):
-            kept, columns[column][row] = columns[column][row], value
-            assert lost() != 0, (value, column, row)
-            columns[column][row] = kept
+    def scattered():
+        return scatter(*where, row_bytes, 0, np.arange(23, dtype=np.uint32), 23, np.array([to]), *likes)
+
+    for write in (stacked, scattered):
+        found[...] = 7
+        assert write() == 0
+        np.testing.assert_array_equal(found, np.stack(columns, 1).astype(target))
+        for value in LIMITS[dtypes]:
+            for column, row in itertools.product(range(width), range(23)):
+                kept, columns[column][row] = columns[column][row], value
+                assert write() != 0, (value, column, row)
+                columns[column][row] = kept

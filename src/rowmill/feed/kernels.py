@@ -16,6 +16,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
 TILE_ROWS = 512
+AHEAD = 256  # bytes of a column that are asked for before they are read
 
 
 @intrinsic
@@ -57,29 +58,76 @@ def _turn_four(
 
     Integers of 8 bytes may go to such of 4: then returns not 0 if any does not fit.
     """
-    size, source_size = (np.dtype(str(like.dtype)).itemsize for like in (to, source))
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        read, written = (ir.VectorType(ir.IntType(8 * bytes_each), 4) for bytes_each in (source_size, size))
-        addresses = [builder.inttoptr(address, read.as_pointer()) for address in arguments[:4]]
-        columns, lost = [builder.load(address, align=source_size) for address in addresses], ir.Constant(read, None)
-        if size < source_size:
-            cut = [builder.trunc(values, written) for values in columns]
-            for whole, kept in zip(columns, cut, strict=True):
-                lost = builder.or_(lost, builder.xor(whole, builder.sext(kept, read)))
-            columns = cut
-
-        def mixed(one: Any, other: Any, *order: int) -> Any:
-            return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), 4), list(order)))
-
-        for half, targets in (((0, 4, 1, 5), arguments[4:6]), ((2, 6, 3, 7), arguments[6:8])):
-            left, right = mixed(*columns[:2], *half), mixed(*columns[2:], *half)
-            for target, pairs in zip(targets, ((0, 1, 4, 5), (2, 3, 6, 7)), strict=True):
-                builder.store(mixed(left, right, *pairs), builder.inttoptr(target, written.as_pointer()), align=size)
-        some = builder.bitcast(builder.icmp_unsigned("!=", lost, ir.Constant(read, None)), ir.IntType(4))
-        return builder.zext(some, ir.IntType(64))
+        return _turn(builder, arguments[:4], arguments[4:8], source, to)
 
     return types.int64(*[types.uint64] * 8, source, to), generate
+
+
+@intrinsic
+def _turn_eight(typing: Any, a: Any, b: Any, c: Any, d: Any, row: Any, row_bytes: Any, source: Any, to: Any) -> Any:
+    """The same of eight values, to eight rows one after another."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        rows, step = [arguments[4]], arguments[5]
+        for _ in range(7):
+            rows.append(builder.add(rows[-1], step))
+        return _turn(builder, arguments[:4], rows, source, to)
+
+    return types.int64(*[types.uint64] * 6, source, to), generate
+
+
+def _turn(builder: Any, columns: list[Any], rows: list[Any], source: Any, to: Any) -> Any:
+    """Instructions that copy as many values of each column as there are rows, all given by their addresses."""
+    size, source_size = (np.dtype(str(like.dtype)).itemsize for like in (to, source))
+    each, number = min(len(rows), 32 // source_size), ir.IntType(64)  # values in a vector
+    read = ir.VectorType(ir.IntType(8 * source_size), each)
+    none, half = ir.Constant(read, None), ir.Constant(read, [1 << 31] * each)
+    beyond = none  # not 0 above its lower 4 bytes if a value goes beyond them
+    for start in range(0, len(rows), each):
+        at = [builder.add(column, ir.Constant(number, start * source_size)) for column in columns]
+        values = [builder.load(builder.inttoptr(place, read.as_pointer()), align=source_size) for place in at]
+        if size < source_size:
+            for vector in values:
+                beyond = builder.or_(beyond, builder.add(vector, half))
+        for row, vector in zip(rows[start:], _turned(builder, values, size), strict=False):
+            builder.store(vector, builder.inttoptr(row, vector.type.as_pointer()), align=size)
+    if size >= source_size:
+        return ir.Constant(number, 0)
+    above = builder.icmp_unsigned("!=", builder.lshr(beyond, ir.Constant(read, [32] * each)), none)
+    return builder.zext(builder.bitcast(above, ir.IntType(each)), number)
+
+
+def _turned(builder: Any, columns: list[Any], size: int) -> list[Any]:
+    """Vectors of four columns as vectors of rows, of values of `size` bytes.
+
+    By shuffles within the halves of a vector, as far as that goes: they take one step, others take three.
+    """
+
+    def mixed(one: Any, other: Any, *order: int) -> Any:
+        """Of each four values of one vector and four of another, numbered 4 and on."""
+        count = one.type.count
+        places = [start + place % 4 + place // 4 * count for start in range(0, count, 4) for place in order]
+        return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), count), places))
+
+    def fours(*vectors: Any) -> list[Any]:
+        kind, count = ir.VectorType(ir.IntType(32), 4), vectors[0].type.count
+        parts = [ir.Constant(kind, list(range(start, start + 4))) for start in range(0, count, 4)]
+        return [builder.shuffle_vector(vector, vector, part) for part in parts for vector in vectors]
+
+    narrow = columns[0].type.element.width > 8 * size
+    if narrow:
+        columns = [builder.bitcast(vector, ir.VectorType(ir.IntType(32), 8)) for vector in columns]
+    a, b, c, d = columns
+    if narrow:
+        left, right = mixed(a, b, 0, 2, 4, 6), mixed(c, d, 0, 2, 4, 6)
+        return fours(mixed(left, right, 0, 2, 4, 6), mixed(left, right, 1, 3, 5, 7))
+    if size == 8:
+        even, odd = ((mixed(a, b, *order), mixed(c, d, *order)) for order in ((0, 4, 2, 6), (1, 5, 3, 7)))
+        return [mixed(*pair, *order) for order in ((0, 1, 4, 5), (2, 3, 6, 7)) for pair in (even, odd)]
+    low, high = ((mixed(a, b, *order), mixed(c, d, *order)) for order in ((0, 4, 1, 5), (2, 6, 3, 7)))
+    return fours(*(mixed(*pair, *order) for pair in (low, high) for order in ((0, 1, 4, 5), (2, 3, 6, 7))))
 
 
 @njit(nogil=True, cache=True)
@@ -118,14 +166,59 @@ def stack(
     target_like: Any,
 ) -> int:
     """The same to rows one after another."""
-    lost, size = 0, np.uint64(row_bytes)
+    to, like = (np.uint64(target), np.uint64(row_bytes)), (source_like, target_like)
+    done, lost = _stack_eights(columns, slots, first, rows, *to, *like)
     addresses = np.empty(TILE_ROWS, np.uint64)
-    for start in range(0, rows, TILE_ROWS):
+    for start in range(done, rows, TILE_ROWS):
         count = min(TILE_ROWS, rows - start)
         for i in range(count):
-            addresses[i] = np.uint64(target) + np.uint64(start + i) * size
+            addresses[i] = np.uint64(target) + np.uint64(start + i) * np.uint64(row_bytes)
         lost |= _write_tile(columns, slots, first + start, addresses, count, source_like, target_like)
     return lost
+
+
+def _stack_eights(
+    columns: Any, slots: Any, first: Any, rows: Any, target: Any, row_bytes: Any, source_like: Any, target_like: Any
+) -> tuple[int, int]:
+    """Write eight rows after eight, as far as that goes; returns how many were written, and 0 if all values fit.
+
+    A line of each column is read once, and asked for before: rows that are complete leave the cache to those to come.
+    """
+    raise NotImplementedError  # compiled only
+
+
+@overload(_stack_eights)
+def _compile_eights(
+    columns: Any, slots: Any, first: Any, rows: Any, target: Any, row_bytes: Any, source_like: Any, target_like: Any
+) -> Any:
+    in_vectors = _in_vectors(source_like, target_like)
+
+    def write(
+        columns: Any, slots: Any, first: Any, rows: Any, target: Any, row_bytes: Any, source_like: Any, target_like: Any
+    ) -> tuple[int, int]:
+        width, ahead, lost = np.uint64(columns.size), np.uint64(AHEAD), 0
+        one, two, three, four, eight = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4), np.uint64(8)
+        if not in_vectors or width < four or slots[width - one] - slots[0] != width - one:
+            return 0, 0
+        size, offset = np.uint64(source_like.itemsize), np.uint64(first) * np.uint64(source_like.itemsize)
+        target += slots[0] * np.uint64(target_like.itemsize)
+        for _ in range(rows // 8):
+            done = np.uint64(0)
+            while done < width:
+                at = min(done, width - four)  # the last four columns overlap others
+                a, b = columns[at] + offset, columns[at + one] + offset
+                c, d = columns[at + two] + offset, columns[at + three] + offset
+                expect(a + ahead)
+                expect(b + ahead)
+                expect(c + ahead)
+                expect(d + ahead)
+                room = target + at * np.uint64(target_like.itemsize)
+                lost |= _turn_eight(a, b, c, d, room, row_bytes, source_like, target_like)
+                done = at + four
+            offset, target = offset + eight * size, target + eight * row_bytes
+        return rows // 8 * 8, lost
+
+    return write
 
 
 @njit(nogil=True, cache=True)
@@ -163,8 +256,7 @@ def _write_four(
 def _compile_four(
     a: Any, b: Any, c: Any, d: Any, slot: Any, addresses: Any, count: Any, source_like: Any, target_like: Any
 ) -> Any:
-    source, target = np.dtype(str(source_like.dtype)), np.dtype(str(target_like.dtype))
-    in_vectors = source == target or (source == np.int64 and target == np.int32)
+    in_vectors = _in_vectors(source_like, target_like)
 
     def write(
         a: Any, b: Any, c: Any, d: Any, slot: Any, addresses: Any, count: Any, source_like: Any, target_like: Any
@@ -188,6 +280,12 @@ def _compile_four(
         return lost
 
     return write
+
+
+def _in_vectors(source_like: Any, target_like: Any) -> bool:
+    """Whether values of one dtype are written as another four at a time."""
+    source, target = np.dtype(str(source_like.dtype)), np.dtype(str(target_like.dtype))
+    return source == target or (source == np.int64 and target == np.int32)
 
 
 @njit(nogil=True, cache=True)
