@@ -1,7 +1,9 @@
 """What many tests share: small real Parquet folders, and a watch for threads left behind."""
 
 import itertools
+import sys
 import threading
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +16,12 @@ from rowmill.feed.feed import THREAD_NAME
 
 @pytest.fixture(autouse=True)
 def no_thread_left_behind():
+    before = set(threading.enumerate())  # a test that failed is kept with all it holds: not the fault of those after it
     yield
-    left = [thread.name for thread in threading.enumerate() if thread.name.startswith(THREAD_NAME)]
-    assert not left, f"threads still alive after the test: {left}"
+    left = [thread for thread in threading.enumerate() if thread.name.startswith(THREAD_NAME) and thread not in before]
+    frames = sys._current_frames()
+    where = [f"{thread.name}:\n{''.join(traceback.format_stack(frames.get(thread.ident)))}" for thread in left]
+    assert not left, "threads still alive after the test: " + "\n".join(where)
 
 
 def make_table(rows: int, seed: int = 0) -> pl.DataFrame:
