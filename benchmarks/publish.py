@@ -19,7 +19,10 @@ SCALES = {
     "batches": ("Rows in a batch", "rowmill"),
 }
 BESIDE = {
-    "store": ("later", "full", "take", "plain", "first", "bare-write"),
+    "store": (
+        "later", "full", "take", "plain", "first", "bare-write", "plain as found", "first as found",
+        "bare-write as found",
+    ),
     "keras_feed": (
         "tensorflow", "tfrecord", "fit rowmill", "fit model only", "fit ready", "fit pydataset", "fit generator",
         "fit tfrecord", "fit sequence",

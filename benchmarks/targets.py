@@ -92,6 +92,8 @@ def _store(found: dict[str, Figure]) -> Iterator[Target]:
         return 1 / figure.rows_per_second
 
     yield Target("store: first epoch, in times of one without", ratio("first", "plain", cost), 1.25, at_most=True)
+    as_found = ratio("first as found", "plain as found", cost)
+    yield Target("store: the same, memory as the host leaves it", as_found, 1.25, at_most=True)
     cpu = ratio("later", "first", lambda figure: figure.cpu_per_million)
     yield Target("store: CPU-seconds of later epochs, of the first's", cpu, 0.5, at_most=True)
     yield Target("store: rows/s of np.take from RAM", ratio("later", "take"), 0.8)
