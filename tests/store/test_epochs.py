@@ -2,6 +2,7 @@
 
 import pickle
 import shutil
+import warnings
 
 import numpy as np
 import polars as pl
@@ -10,6 +11,7 @@ import pytest
 from rowmill import Dataset
 from rowmill.errors import ArgumentError, CacheWarning
 from rowmill.loader.torch import Loader, TorchAsyncItr
+from rowmill.store import write
 from tests.conftest import make_table, write_files
 from tests.store.common import digest, epochs, lists_folder, settle, stream, table_with_lists
 
@@ -36,6 +38,26 @@ def test_the_same_bytes_as_without(tmp_path, settings):
     wanted = epochs(stream(folder, **settings), 3)
     assert epochs(stream(folder, tmp_path / "cache", **settings), 3) == wanted
     assert epochs(stream(folder, tmp_path / "cache", **settings), 3) == wanted
+
+
+@pytest.mark.parametrize("last", [7, 2**31], ids=["all fit", "one does not fit"])
+@pytest.mark.parametrize("row_group", [9000, 700])
+def test_pieces_of_many_strips(tmp_path, monkeypatch, row_group, last):
+    """Packed, dealt, summed and written 256 rows at a time; the sums are those of whole pieces."""
+    monkeypatch.setattr(write, "STRIP_BYTES", 1)
+    frame = make_table(9003)
+    ids = np.append(np.arange(9002), last)
+    write_files(tmp_path / "table", frame.with_columns(pl.Series("id", ids)), files=2, row_group=row_group)
+    wanted = epochs(stream(tmp_path / "table", memory="40MB"), 3)
+    made = stream(tmp_path / "table", tmp_path / "cache", memory="40MB")
+    assert epochs(made, 3) == wanted
+    settle(made)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = stream(tmp_path / "table", tmp_path / "cache", memory="40MB")
+        forbid_reading(again, monkeypatch)
+        assert epochs(again, 3) == wanted
+    assert "100% there" in again.kept.text()
 
 
 def test_columns_of_several_dtypes_in_one_matrix(tmp_path):

@@ -13,7 +13,6 @@ import polars as pl
 import pytest
 
 from rowmill import Dataset
-from rowmill.store.files import AT_ONCE
 from rowmill.store.read import summed
 from rowmill.store.windows import HUGE
 from tests.conftest import make_table, write_files
@@ -138,7 +137,7 @@ def _noted_writes(tmp_path, monkeypatch):
 
 
 def test_a_store_that_is_built_is_written_in_huge_pages(tmp_path, monkeypatch):
-    """Whole windows of 2 MB, which the page cache keeps in one page; an epoch writes small pages, which come sooner."""
+    """Whole windows of 2 MB, which the page cache keeps in one page."""
     writes = _noted_writes(tmp_path, monkeypatch)
     built = stream(tmp_path / "table", tmp_path / "built", memory="1GB", batch_size=1000, threads=2)
     built.build_cache()
@@ -146,8 +145,6 @@ def test_a_store_that_is_built_is_written_in_huge_pages(tmp_path, monkeypatch):
     whole = [window for offset, size in ids for window in range(-(-offset // HUGE), (offset + size) // HUGE)]
     assert sum(size for _, size in ids) == 120_000 * 80 and len(ids) <= 8
     assert sorted(whole) == [0, 1, 3]  # each by one write; the first thread has two files, which end within window 2
-    writes.clear()
     first = stream(tmp_path / "table", tmp_path / "first", memory="1GB", batch_size=1000)
     wanted = digest(stream(tmp_path / "table", memory="1GB", batch_size=1000).batches())
     assert digest(first.batches()) == wanted == digest(built.batches())
-    assert max(size for name, _, size in writes if name == "int32.memmap") <= AT_ONCE

@@ -7,127 +7,21 @@ in the cache until every column has been there.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
+from numba import carray, cfunc, njit, types
 from numba.extending import intrinsic, overload
+
+from rowmill.feed.vectors import expect, fetch, turn_eight, turn_four, value_at
 
 TILE_ROWS = 512
 AHEAD = 256  # bytes of a column that are asked for before they are read
 
-
-@intrinsic
-def value_at(typing: Any, address: Any, like: Any) -> Any:
-    """A pointer to values of the dtype of `like`, made from an address."""
-    pointer = types.CPointer(like.dtype)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(pointer))
-
-    return pointer(types.uint64, like), generate
-
-
-def _asking(*, to_write: bool) -> Any:
-    """Asks the cache for the line at an address."""
-
-    @intrinsic
-    def ask(typing: Any, address: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-            kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-            prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-            builder.call(prefetch, [builder.inttoptr(arguments[0], byte), number(int(to_write)), number(3), number(1)])
-            return context.get_dummy_value()
-
-        return types.none(types.uint64), generate
-
-    return ask
-
-
-fetch, expect = _asking(to_write=True), _asking(to_write=False)
-
-
-@intrinsic
-def _turn_four(
-    typing: Any, a: Any, b: Any, c: Any, d: Any, first: Any, second: Any, third: Any, fourth: Any, source: Any, to: Any
-) -> Any:
-    """Copy four values of each of four columns to four rows, where they stand side by side.
-
-    Integers of 8 bytes may go to such of 4: then returns not 0 if any does not fit.
-    """
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _turn(builder, arguments[:4], arguments[4:8], source, to)
-
-    return types.int64(*[types.uint64] * 8, source, to), generate
-
-
-@intrinsic
-def _turn_eight(typing: Any, a: Any, b: Any, c: Any, d: Any, row: Any, row_bytes: Any, source: Any, to: Any) -> Any:
-    """The same of eight values, to eight rows one after another."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        rows, step = [arguments[4]], arguments[5]
-        for _ in range(7):
-            rows.append(builder.add(rows[-1], step))
-        return _turn(builder, arguments[:4], rows, source, to)
-
-    return types.int64(*[types.uint64] * 6, source, to), generate
-
-
-def _turn(builder: Any, columns: list[Any], rows: list[Any], source: Any, to: Any) -> Any:
-    """Instructions that copy as many values of each column as there are rows, all given by their addresses."""
-    size, source_size = (np.dtype(str(like.dtype)).itemsize for like in (to, source))
-    each, number = min(len(rows), 32 // source_size), ir.IntType(64)  # values in a vector
-    read = ir.VectorType(ir.IntType(8 * source_size), each)
-    none, half = ir.Constant(read, None), ir.Constant(read, [1 << 31] * each)
-    beyond = none  # not 0 above its lower 4 bytes if a value goes beyond them
-    for start in range(0, len(rows), each):
-        at = [builder.add(column, ir.Constant(number, start * source_size)) for column in columns]
-        values = [builder.load(builder.inttoptr(place, read.as_pointer()), align=source_size) for place in at]
-        if size < source_size:
-            for vector in values:
-                beyond = builder.or_(beyond, builder.add(vector, half))
-        for row, vector in zip(rows[start:], _turned(builder, values, size), strict=False):
-            builder.store(vector, builder.inttoptr(row, vector.type.as_pointer()), align=size)
-    if size >= source_size:
-        return ir.Constant(number, 0)
-    above = builder.icmp_unsigned("!=", builder.lshr(beyond, ir.Constant(read, [32] * each)), none)
-    return builder.zext(builder.bitcast(above, ir.IntType(each)), number)
-
-
-def _turned(builder: Any, columns: list[Any], size: int) -> list[Any]:
-    """Vectors of four columns as vectors of rows, of values of `size` bytes.
-
-    By shuffles within the halves of a vector, as far as that goes: they take one step, others take three.
-    """
-
-    def mixed(one: Any, other: Any, *order: int) -> Any:
-        """Of each four values of one vector and four of another, numbered 4 and on."""
-        count = one.type.count
-        places = [start + place % 4 + place // 4 * count for start in range(0, count, 4) for place in order]
-        return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), count), places))
-
-    def fours(*vectors: Any) -> list[Any]:
-        kind, count = ir.VectorType(ir.IntType(32), 4), vectors[0].type.count
-        parts = [ir.Constant(kind, list(range(start, start + 4))) for start in range(0, count, 4)]
-        return [builder.shuffle_vector(vector, vector, part) for part in parts for vector in vectors]
-
-    narrow = columns[0].type.element.width > 8 * size
-    if narrow:
-        columns = [builder.bitcast(vector, ir.VectorType(ir.IntType(32), 8)) for vector in columns]
-    a, b, c, d = columns
-    if narrow:
-        left, right = mixed(a, b, 0, 2, 4, 6), mixed(c, d, 0, 2, 4, 6)
-        return fours(mixed(left, right, 0, 2, 4, 6), mixed(left, right, 1, 3, 5, 7))
-    if size == 8:
-        even, odd = ((mixed(a, b, *order), mixed(c, d, *order)) for order in ((0, 4, 2, 6), (1, 5, 3, 7)))
-        return [mixed(*pair, *order) for order in ((0, 1, 4, 5), (2, 3, 6, 7)) for pair in (even, odd)]
-    low, high = ((mixed(a, b, *order), mixed(c, d, *order)) for order in ((0, 4, 1, 5), (2, 6, 3, 7)))
-    return fours(*(mixed(*pair, *order) for pair in (low, high) for order in ((0, 1, 4, 5), (2, 3, 6, 7))))
+ADDRESSES = np.empty(0, np.uint64)  # what pointers point to
+_STACKERS: list[Any] = []  # all of them, for good: two threads may make the same, and the address of each is in use
 
 
 @njit(nogil=True, cache=True)
@@ -177,6 +71,42 @@ def stack(
     return lost
 
 
+@cache
+def stacker(source: np.dtype[Any], target: np.dtype[Any]) -> Any:
+    """`stack` for two dtypes as a C function, for kernels that are not compiled for dtypes: see `stack_by`."""
+    source_like, target_like = np.empty(0, source), np.empty(0, target)
+
+    @cfunc(types.int64(*[types.uint64] * 7), cache=True)
+    def stacked(columns: Any, slots: Any, width: Any, row_bytes: Any, first: Any, rows: Any, to: Any) -> Any:
+        each, where = carray(value_at(columns, ADDRESSES), width), carray(value_at(slots, ADDRESSES), width)
+        return stack(each, where, row_bytes, first, np.int64(rows), to, source_like, target_like)
+
+    _STACKERS.append(stacked)
+    return stacked
+
+
+@intrinsic
+def stack_by(
+    typing: Any,
+    stacker: Any,
+    columns: Any,
+    slots: Any,
+    width: Any,
+    row_bytes: Any,
+    first: Any,
+    rows: Any,
+    target: Any,
+) -> Any:
+    """`stack` by the address of a stacker, and those of the columns and of the slots."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        number = ir.IntType(64)
+        kind = ir.FunctionType(number, [number] * 7)
+        return builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), arguments[1:])
+
+    return types.int64(*[types.uint64] * 8), generate
+
+
 def _stack_eights(
     columns: Any, slots: Any, first: Any, rows: Any, target: Any, row_bytes: Any, source_like: Any, target_like: Any
 ) -> tuple[int, int]:
@@ -213,7 +143,7 @@ def _compile_eights(
                 expect(c + ahead)
                 expect(d + ahead)
                 room = target + at * np.uint64(target_like.itemsize)
-                lost |= _turn_eight(a, b, c, d, room, row_bytes, source_like, target_like)
+                lost |= turn_eight(a, b, c, d, room, row_bytes, source_like, target_like)
                 done = at + four
             offset, target = offset + eight * size, target + eight * row_bytes
         return rows // 8 * 8, lost
@@ -267,7 +197,7 @@ def _compile_four(
                 first, second = addresses[done] + slot, addresses[done + 1] + slot
                 third, fourth = addresses[done + 2] + slot, addresses[done + 3] + slot
                 columns = (a + at, b + at, c + at, d + at)
-                lost |= _turn_four(*columns, first, second, third, fourth, source_like, target_like)
+                lost |= turn_four(*columns, first, second, third, fourth, source_like, target_like)
                 done, at = done + 4, at + np.uint64(4 * source_like.itemsize)
         source_a, source_b = value_at(a, source_like), value_at(b, source_like)
         source_c, source_d = value_at(c, source_like), value_at(d, source_like)

@@ -7,7 +7,9 @@ Packing, shuffling and a change of dtype are one pass over the values (`kernels`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 
 from rowmill.errors import DtypeError
 from rowmill.feed.block import Array, Block, Blocks, Layout, Matrix
-from rowmill.feed.kernels import scatter, scatter_turned, scatter_wide, stack
+from rowmill.feed.kernels import scatter, scatter_turned, scatter_wide, stack, stacker
 
 
 def _moved_as(source: np.dtype[Any], target: np.dtype[Any]) -> tuple[Array, Array]:
@@ -54,6 +56,24 @@ class Columns:
             first, last = max(start, part.start), min(stop, part.start + part.rows)
             if first < last:
                 part.deal(first - part.start, places[first - start : last - start], blocks)
+
+    def into(self, layout: Layout) -> Columns:
+        """The same columns on their way to blocks of another layout, which may hold integers in fewer bytes."""
+        if layout == self.layout:
+            return self
+        made = copy(self)
+        made.layout, made._parts = layout, [part.into(layout) for part in self._parts]
+        return made
+
+    def orders(self, start: int, rows: int) -> tuple[NDArray[np.uint64], int] | None:
+        """For a kernel that stacks these rows itself: what to do for each matrix, and with which row to begin.
+
+        None if it cannot: they stand in several places in memory, or a column has several values a row.
+        """
+        for part in self._parts:
+            if part.start <= start and start + rows <= part.start + part.rows and part.orders is not None:
+                return part.orders, start - part.start
+        return None
 
     def stack(self, start: int, block: Block) -> None:
         """Write rows `start` and on, as many as the block has, in their order to a block that is not turned."""
@@ -100,6 +120,17 @@ class _Part:
             kernel = _moved_as(dtype, matrix.dtype)
             yield _Group(number, addresses, strides, slots, matrix.row_bytes, *kernel, named)
 
+    def into(self, layout: Layout) -> _Part:
+        made = copy(self)
+        made.groups = [group.into(layout.matrices[group.matrix]) for group in self.groups]
+        return made
+
+    @cached_property
+    def orders(self) -> NDArray[np.uint64] | None:
+        if any(group.strides is not None for group in self.groups):
+            return None
+        return np.array([group.order for group in self.groups], np.uint64)
+
     def deal(self, first: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
         for group in self.groups:
             step = blocks[0].steps[group.matrix]
@@ -112,7 +143,6 @@ class _Part:
 
     def stack(self, first: int, rows: int, at: int, block: Block) -> None:
         for group in self.groups:
-            group = group.into(block)
             group.check(group.stack(first, rows, at, block))
 
 
@@ -144,14 +174,19 @@ class _Group:
         begin = targets[0] + np.uint64(at * self.row_bytes)
         return int(stack(self.columns, self.slots, self.row_bytes, first, rows, begin, self.source, self.target))
 
-    def into(self, block: Block) -> _Group:
-        """The same columns on their way to a block, which may hold them in fewer bytes than the layout says."""
-        room = block.matrices[self.matrix]
-        if room.itemsize == self.target.itemsize:
+    @property
+    def order(self) -> list[int]:
+        """What `kernels.stack_by` is told of these columns, and to which matrix they go."""
+        function = stacker(self.source.dtype, self.target.dtype).address
+        columns, slots = (array.__array_interface__["data"][0] for array in (self.columns, self.slots))
+        return [function, columns, slots, len(self.columns), self.matrix]
+
+    def into(self, matrix: Matrix) -> _Group:
+        """The same columns on their way to a matrix that may hold them in fewer bytes."""
+        if matrix.dtype.itemsize == self.target.itemsize:
             return self
-        kernel = _moved_as(next(iter(self.arrays.values())).dtype, room.dtype)
-        row_bytes = room.shape[1] * room.itemsize
-        return _Group(self.matrix, self.columns, self.strides, self.slots, row_bytes, *kernel, self.arrays)
+        source, target = _moved_as(next(iter(self.arrays.values())).dtype, matrix.dtype)
+        return replace(self, row_bytes=matrix.row_bytes, source=source, target=target)
 
     def check(self, lost: int) -> None:
         """If a value did not fit, find its column."""

@@ -106,8 +106,7 @@ def _fill(store: Store, ds: Any, form: Form, batch_size: int, num_workers: int, 
 
 def _write(store: Store, start: int, arrays: Sequence[Array]) -> None:
     flat = [array.reshape(len(array), -1) for array in arrays]
-    store.write(start, flat)
-    store.record([store.piece(start, flat)])
+    store.record([store.piece(start, len(flat[0]), store.write(start, flat))])
 
 
 class MappedItems(Dataset[Any]):

@@ -58,9 +58,8 @@ class Gathered:
             gather_rows(source, matrix.row_bytes, times, numbers, places, unit, targets[number])
 
 
-def summed(arrays: Iterable[Array]) -> int:
-    """One checksum of some arrays, each whole in memory."""
-    total = 0
+def summed(arrays: Iterable[Array], total: int = 0) -> int:
+    """One checksum of some arrays, each whole in memory, and of what has this checksum before them."""
     for array in arrays:
         total = digest(np.uint64(array.__array_interface__["data"][0]), array.nbytes, np.uint64(total))
     return int(total)

@@ -234,21 +234,27 @@ class Store:
         """Memory to pack rows in, at most a piece of them."""
         return self.scratch.take(Block.nbytes(self.shape.layout, self.shape.piece_rows))
 
-    def write(self, start: int, matrices: Sequence[Array]) -> None:
-        """Write rows `start` and on to the files of their matrices. They are claimed by the caller."""
+    @property
+    def handles(self) -> list[int]:
+        """The open file of each matrix."""
+        return [handle for handle, _ in self._files]
+
+    def write(self, start: int, matrices: Sequence[Array]) -> int:
+        """Write rows `start` and on to the files of their matrices. They are claimed by the caller. Returns their
+        checksum."""
         for number, (matrix, rows) in enumerate(zip(self.shape.layout.matrices, matrices, strict=True)):
             self.write_bytes(number, rows, start * matrix.row_bytes)
+        return summed(matrices)
 
     def write_bytes(self, number: int, data: Array, offset: int, at_once: int = files.AT_ONCE) -> None:
         """Write bytes to the file of a matrix, so many at a time."""
         files.write_at(self._files[number][0], data, offset, at_once)
 
-    def piece(self, start: int, matrices: Sequence[Array], lists: Sequence[tuple[Array, Array]] = ()) -> Piece:
-        """What to record of rows once their matrices are written. The values of their lists are written here."""
-        rows = len(matrices[0]) if matrices else len(lists[0][1])
+    def piece(self, start: int, rows: int, checksum: int, lists: Sequence[tuple[Array, Array]] = ()) -> Piece:
+        """What to record of rows once their matrices, which have this checksum, are written. Lists are written here."""
         assert isinstance(self._lists, Growing)
         places = self._lists.write(start, lists)
-        checksum = summed([*matrices, *(array for values, lengths in lists for array in (lengths, values))])
+        checksum = summed((array for values, lengths in lists for array in (lengths, values)), checksum)
         return Piece(start, rows, checksum, places)
 
     def record(self, pieces: Sequence[Piece]) -> None:

@@ -1,12 +1,13 @@
 """Write-through: decoded rows go to their store and to their batches in one pass.
 
 Comes in: a decoded fragment and the store that lacks some of its rows. Goes out: nothing; blocks are filled, and pieces
-written. Same type as `feed.pack.Columns`. A piece of some MB is packed once into memory that stays in the cache;
-from there it is dealt to the batches, summed, and written.
+written. Same type as `feed.pack.Columns`. A strip of rows is packed once into memory that stays in the cache; from
+there it is dealt to the batches, summed, and written (`kernels.hand_on`).
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
@@ -17,10 +18,14 @@ from rowmill.errors import DtypeError
 from rowmill.feed.block import Array, Block, Blocks
 from rowmill.feed.pack import Columns
 from rowmill.feed.ragged import values_and_offsets
+from rowmill.store.kernels import STRIP_ROWS, UNFIT, hand_on
 from rowmill.store.pieces import Piece
-from rowmill.store.read import Mapped
+from rowmill.store.read import summed
 from rowmill.store.store import Store
 from rowmill.store.windows import Windows
+
+STRIP_BYTES = 640 << 10  # packed at a time: what stays in the cache of a core, or almost
+NO_ORDERS = np.empty((0, 5), np.uint64)
 
 
 def keep(store: Store, fragments: Iterable[WriteThrough]) -> None:
@@ -46,24 +51,22 @@ class WriteThrough:
     ) -> None:
         self.rows, self.loose = columns.rows, columns.loose
         self._store, self._first, self._columns, self._failed = store, first, columns, failed
+        self._stored = columns.into(store.shape.layout)
 
     def deal(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
         """Write rows `start` and on to their places in the blocks, and to the store."""
         done, left = start, start + len(places)
         try:
             with self._store.claim(self._first + start, len(places)) as gaps:
-                pieces, layout, room = list[Piece](), self._store.shape.layout, self._store.room()
-                packed = Block.within(layout, 0, room)
+                pieces, way = list[Piece](), _Way(self._store, blocks)
                 for first, rows in self._cut(gaps):
                     if done < first:
                         self._columns.deal(done, places[done - start : first - start], blocks)
                         done = first
-                    packed = packed if packed.rows == rows else Block.within(layout, rows, room)
-                    self._columns.stack(first, packed)
-                    self._dealt(packed, places[first - start : first - start + rows], blocks)
+                    to = places[first - start : first - start + rows]
+                    checksum = way.hand_on(self._stored, first, to, self._first + first)
                     done = first + rows
-                    pieces.append(self._piece(first, packed))
-                    self._store.write(self._first + first, packed.matrices)
+                    pieces.append(self._piece(first, rows, checksum))
                 self._store.record(pieces)
         except (OSError, DtypeError) as error:
             self._failed(error)
@@ -73,8 +76,8 @@ class WriteThrough:
         """Pack all rows for the store, and for nothing else. They are claimed by the caller, who writes and records."""
         for first, rows in self._cut([(self._first, self.rows)]):
             packed = windows.block(self._first + first, rows)
-            self._columns.stack(first, packed)
-            yield self._piece(first, packed)
+            self._stored.stack(first, packed)
+            yield self._piece(first, rows, summed(packed.matrices))
 
     def _cut(self, gaps: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         """These rows of the table, numbered within the fragment, in runs that end where pieces end."""
@@ -86,11 +89,8 @@ class WriteThrough:
                 yield first - self._first, end - first
                 first = end
 
-    def _dealt(self, packed: Block, places: NDArray[np.uint32], blocks: Blocks) -> None:
-        Mapped(self._store.shape.layout, packed.rows, packed.addresses, packed).deal(0, places, blocks)
-
-    def _piece(self, first: int, packed: Block) -> Piece:
-        return self._store.piece(self._first + first, packed.matrices, self._lists(first, packed.rows))
+    def _piece(self, first: int, rows: int, checksum: int) -> Piece:
+        return self._store.piece(self._first + first, rows, checksum, self._lists(first, rows))
 
     def _lists(self, first: int, rows: int) -> list[tuple[Array, Array]]:
         """Values and lengths of the list columns of these rows."""
@@ -102,6 +102,43 @@ class WriteThrough:
             own = np.ascontiguousarray(values[offsets[0] : offsets[-1]])
             found.append((own, np.diff(offsets).astype(np.int64)))
         return found
+
+
+class _Way:
+    """From columns to blocks and to the files of a store: what the kernel is told of it, but for which rows."""
+
+    def __init__(self, store: Store, blocks: Blocks) -> None:
+        self._layout, self._room = store.shape.layout, store.room()
+        matrices, wanted = self._layout.matrices, blocks[0].matrices
+        strips = STRIP_BYTES // max(1, self._layout.row_bytes) // STRIP_ROWS
+        self._strip = min(store.shape.piece_rows, max(1, strips) * STRIP_ROWS)
+        self._row_bytes = np.array([matrix.row_bytes for matrix in matrices])
+        self._times = np.array([to.itemsize // of.dtype.itemsize for to, of in zip(wanted, matrices, strict=True)])
+        self._unit, self._targets = blocks.unit, np.array(blocks.targets, np.uint64)
+        self._files = np.array(store.handles, np.int32)
+
+    def hand_on(self, columns: Columns, first: int, places: NDArray[np.uint32], start: int) -> int:
+        """Pack rows `first` and on of the columns, and write them to places, and to the store as rows `start` and on.
+        Returns their checksum."""
+        if not self._layout.matrices:
+            return 0
+        orders = columns.orders(first, len(places))
+        checksum, error = self._run(*orders, self._strip, places, start) if orders is not None else (0, UNFIT)
+        if error == UNFIT:
+            packed = Block.within(self._layout, len(places), self._room)
+            columns.stack(first, packed)
+            checksum, error = self._run(NO_ORDERS, 0, len(places), places, start)
+        if error:
+            raise OSError(error, os.strerror(error))
+        return checksum
+
+    def _run(
+        self, orders: NDArray[np.uint64], first: int, strip: int, places: NDArray[np.uint32], start: int
+    ) -> tuple[int, int]:
+        packed = np.array(Block.within(self._layout, strip, self._room).addresses, np.uint64)
+        of, to = (orders, first, strip, packed, self._row_bytes, self._times), (self._files, start)
+        checksum, error = hand_on(*of, places, self._unit, self._targets, *to)
+        return int(checksum), int(error)
 
 
 def _sliced(frame: pl.DataFrame, name: str, first: int, rows: int) -> pl.Series:

@@ -1,0 +1,125 @@
+"""What Numba has no words for: pointers made of addresses, asking the cache for a line, and columns turned in vectors.
+
+Instructions that kernels are made of. Called by `kernels`, here and of the store.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+
+@intrinsic
+def value_at(typing: Any, address: Any, like: Any) -> Any:
+    """A pointer to values of the dtype of `like`, made from an address."""
+    pointer = types.CPointer(like.dtype)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(pointer))
+
+    return pointer(types.uint64, like), generate
+
+
+def _asking(*, to_write: bool) -> Any:
+    """Asks the cache for the line at an address."""
+
+    @intrinsic
+    def ask(typing: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+            prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+            builder.call(prefetch, [builder.inttoptr(arguments[0], byte), number(int(to_write)), number(3), number(1)])
+            return context.get_dummy_value()
+
+        return types.none(types.uint64), generate
+
+    return ask
+
+
+fetch, expect = _asking(to_write=True), _asking(to_write=False)
+
+
+@intrinsic
+def turn_four(
+    typing: Any, a: Any, b: Any, c: Any, d: Any, first: Any, second: Any, third: Any, fourth: Any, source: Any, to: Any
+) -> Any:
+    """Copy four values of each of four columns to four rows, where they stand side by side.
+
+    Integers of 8 bytes may go to such of 4: then returns not 0 if any does not fit.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _turn(builder, arguments[:4], arguments[4:8], source, to)
+
+    return types.int64(*[types.uint64] * 8, source, to), generate
+
+
+@intrinsic
+def turn_eight(typing: Any, a: Any, b: Any, c: Any, d: Any, row: Any, row_bytes: Any, source: Any, to: Any) -> Any:
+    """The same of eight values, to eight rows one after another."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        rows, step = [arguments[4]], arguments[5]
+        for _ in range(7):
+            rows.append(builder.add(rows[-1], step))
+        return _turn(builder, arguments[:4], rows, source, to)
+
+    return types.int64(*[types.uint64] * 6, source, to), generate
+
+
+def _turn(builder: Any, columns: list[Any], rows: list[Any], source: Any, to: Any) -> Any:
+    """Instructions that copy as many values of each column as there are rows, all given by their addresses."""
+    size, source_size = (np.dtype(str(like.dtype)).itemsize for like in (to, source))
+    each, number = min(len(rows), 32 // source_size), ir.IntType(64)  # values in a vector
+    read = ir.VectorType(ir.IntType(8 * source_size), each)
+    none, half = ir.Constant(read, None), ir.Constant(read, [1 << 31] * each)
+    beyond = none  # not 0 above its lower 4 bytes if a value goes beyond them
+    for start in range(0, len(rows), each):
+        at = [builder.add(column, ir.Constant(number, start * source_size)) for column in columns]
+        values = [builder.load(builder.inttoptr(place, read.as_pointer()), align=source_size) for place in at]
+        if size < source_size:
+            for vector in values:
+                beyond = builder.or_(beyond, builder.add(vector, half))
+        for row, vector in zip(rows[start:], _turned(builder, values, size), strict=False):
+            builder.store(vector, builder.inttoptr(row, vector.type.as_pointer()), align=size)
+    if size >= source_size:
+        return ir.Constant(number, 0)
+    above = builder.icmp_unsigned("!=", builder.lshr(beyond, ir.Constant(read, [32] * each)), none)
+    return builder.zext(builder.bitcast(above, ir.IntType(each)), number)
+
+
+def _turned(builder: Any, columns: list[Any], size: int) -> list[Any]:
+    """Vectors of four columns as vectors of rows, of values of `size` bytes.
+
+    By shuffles within the halves of a vector, as far as that goes: they take one step, others take three.
+    """
+
+    def mixed(one: Any, other: Any, *order: int) -> Any:
+        """Of each four values of one vector and four of another, numbered 4 and on."""
+        count = one.type.count
+        places = [start + place % 4 + place // 4 * count for start in range(0, count, 4) for place in order]
+        return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), count), places))
+
+    def fours(*vectors: Any) -> list[Any]:
+        kind, count = ir.VectorType(ir.IntType(32), 4), vectors[0].type.count
+        parts = [ir.Constant(kind, list(range(start, start + 4))) for start in range(0, count, 4)]
+        return [builder.shuffle_vector(vector, vector, part) for part in parts for vector in vectors]
+
+    narrow = columns[0].type.element.width > 8 * size
+    if narrow:
+        columns = [builder.bitcast(vector, ir.VectorType(ir.IntType(32), 8)) for vector in columns]
+    a, b, c, d = columns
+    if narrow:
+        left, right = mixed(a, b, 0, 2, 4, 6), mixed(c, d, 0, 2, 4, 6)
+        return fours(mixed(left, right, 0, 2, 4, 6), mixed(left, right, 1, 3, 5, 7))
+    if size == 8:
+        even, odd = ((mixed(a, b, *order), mixed(c, d, *order)) for order in ((0, 4, 2, 6), (1, 5, 3, 7)))
+        return [mixed(*pair, *order) for order in ((0, 1, 4, 5), (2, 3, 6, 7)) for pair in (even, odd)]
+    low, high = ((mixed(a, b, *order), mixed(c, d, *order)) for order in ((0, 4, 1, 5), (2, 6, 3, 7)))
+    return fours(*(mixed(*pair, *order) for pair in (low, high) for order in ((0, 1, 4, 5), (2, 3, 6, 7))))
