@@ -25,9 +25,12 @@ CALLS = ("pwrite", "write", "fsync", "posix_fallocate", "ftruncate", "pread", "m
 
 @ctypes.CFUNCTYPE(ctypes.c_ssize_t, ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_ssize_t, use_errno=True)
 def pwrite(handle, address, count, offset):
-    """What kernels are linked to instead of the system's: the `os.pwrite` of this moment."""
+    """What kernels are linked to instead of the system's: the `os.pwrite` of this moment. Each third is interrupted."""
     global by_kernels
     by_kernels += 1
+    if by_kernels % 3 == 0:
+        ctypes.set_errno(errno.EINTR)
+        return -1
     try:
         return os.pwrite(handle, (ctypes.c_char * count).from_address(address), offset)
     except OSError as error:

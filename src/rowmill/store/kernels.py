@@ -6,6 +6,7 @@ reading threads; everything here releases the GIL.
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 from llvmlite import ir
@@ -28,7 +29,7 @@ UNROLLED = 16  # vectors that are copied without a loop
 STREAM_BYTES = 4 << 20  # what stays in the cache until it is used is written there, and more is not
 
 LANES = 64  # of a checksum
-UNFIT = -1  # no number of an error
+UNFIT, INTERRUPTED = -1, errno.EINTR  # no number of an error, and one that is none
 STRIP_ROWS = 4 * LANES  # strips are multiples of this, so that all lanes have had as many words
 
 _pwrite = types.ExternalFunction("pwrite", types.int64(types.int32, types.uint64, types.int64, types.int64))
@@ -335,9 +336,10 @@ def _write(file: Any, address: Any, count: Any, offset: Any) -> Any:
     done = 0
     while done < count:
         written = _pwrite(file, address + uint64(done), count - done, offset + done)
-        if written < 0:
+        if written >= 0:
+            done += written
+        elif _errno()[0] != INTERRUPTED:
             return int64(_errno()[0])
-        done += written
     return int64(0)
 
 

@@ -26,7 +26,7 @@ from rowmill.store.pieces import Piece
 FORMAT = 2
 BUILDING = ".building"
 MANIFEST, META, LISTS = "manifest.json", "meta.json", "lists"
-PIECE_BYTES = 4 << 20  # packed, summed and written while it is in the last cache; smaller ones cost more calls
+PIECE_BYTES = 4 << 20  # that are summed together: smaller ones cost more calls, larger ones more to find damage
 
 
 @dataclass(frozen=True)
