@@ -1,4 +1,4 @@
-"""What runs over every byte of a store: copying whole rows to their places, checksums, and writing.
+"""What runs over every byte of a store: copying whole rows to their places, and writing them.
 
 Comes in: addresses in a map, and places in blocks. Goes out: nothing, or a number. Called by `read` and `write`, in the
 reading threads; everything here releases the GIL.
@@ -17,6 +17,7 @@ from numpy import empty, int32, int64, uint8, uint32, uint64
 
 from rowmill.feed.kernels import address_of, stack_by
 from rowmill.feed.vectors import expect, fetch, value_at
+from rowmill.store import checksum
 
 AHEAD = 32  # rows that are asked for before they are read: DRAM answers in the time that many take to copy
 AGAIN = 8  # rows that are asked for once more: of many that are asked for, the processor forgets some
@@ -30,15 +31,14 @@ STREAM_BYTES = 4 << 20  # what stays in the cache until it is used is written th
 STAGE_BYTES = 4096  # put together before they are written past the cache
 STAGED_ROW_BYTES = 4096  # longer rows fill enough lines by themselves
 
-LANES = 64  # of a checksum
 UNFIT, INTERRUPTED = -1, errno.EINTR  # no number of an error, and one that is none
-STRIP_ROWS = 4 * LANES  # strips are multiples of this, so that all lanes have had as many words
+STRIP_ROWS = 4 * checksum.LANES  # strips are multiples of this, so that all lanes have had as many words
 
 _pwrite = types.ExternalFunction("pwrite", types.int64(types.int32, types.uint64, types.int64, types.int64))
 _errno = types.ExternalFunction("__errno_location", types.CPointer(types.int32)())
 
 # What pointers point to.
-BYTES, WORDS, INTS, LONGS = empty(0, uint8), empty(0, uint32), empty(0, int32), empty(0, int64)
+WORDS, INTS, LONGS = empty(0, uint32), empty(0, int32), empty(0, int64)
 
 
 @intrinsic
@@ -321,9 +321,9 @@ def hand_on(
     or the number of the system's error; or `UNFIT` if a value does not fit.
     """
     rows, matrices = places.size, packed.size
-    lanes, none = empty((matrices, LANES), uint32), uint64(0)
+    lanes, none = empty((matrices, checksum.LANES), uint32), uint64(0)
     for matrix in range(matrices):
-        _begin(lanes[matrix])
+        checksum.begin(lanes[matrix])
     for at in range(0, rows, strip):
         count = min(strip, rows - at)
         for number in range(orders.shape[0]):
@@ -334,13 +334,13 @@ def hand_on(
         for matrix in range(matrices):
             size = row_bytes[matrix]
             copy_rows(packed[matrix], size, times[matrix], places[at : at + count], unit, targets[matrix])
-            _add(lanes[matrix], packed[matrix], count * size)
+            checksum.add(lanes[matrix], packed[matrix], count * size)
             error = _write(files[matrix], packed[matrix], count * size, (start + at) * size)
             if error:
                 return none, error
     total = none
     for matrix in range(matrices):
-        total = _end(lanes[matrix], rows * row_bytes[matrix], total)
+        total = checksum.end(lanes[matrix], rows * row_bytes[matrix], total)
     return total, 0
 
 
@@ -355,53 +355,3 @@ def _write(file: Any, address: Any, count: Any, offset: Any) -> Any:
         elif _errno()[0] != INTERRUPTED:
             return int64(_errno()[0])
     return int64(0)
-
-
-@njit(nogil=True, cache=True)
-def digest(address: Any, count: Any, seed: Any) -> Any:
-    """A 64-bit checksum of `count` bytes, begun with `seed`: 64 lanes of 32 bits, each `h = rotl(h ^ word, 13) * odd`.
-
-    Every step can be undone, so a change of one word changes its lane for certain, and the result. Eight lanes are
-    worked out at once: 34 GB/s, where lanes of 64 bits come to 13.
-    """
-    lanes = empty(LANES, uint32)
-    _begin(lanes)
-    _add(lanes, uint64(address), count)
-    return _end(lanes, count, uint64(seed))
-
-
-@njit(nogil=True, cache=True)
-def _begin(lanes: Any) -> None:
-    for i in range(LANES):
-        lanes[i] = uint32(i)
-
-
-@njit(nogil=True, cache=True)
-def _add(lanes: Any, address: Any, count: Any) -> None:
-    """Add bytes to a checksum; only the last may be no multiple of `STRIP_ROWS`."""
-    words = uint64(count) >> uint64(2)
-    whole = words // uint64(LANES) * uint64(LANES)
-    data, at = value_at(address, WORDS), uint64(0)
-    while at < whole:
-        for i in range(LANES):
-            lanes[i] = _turned(lanes[i] ^ data[at + uint64(i)])
-        at += uint64(LANES)
-    for i in range(words - whole):
-        lanes[i] = _turned(lanes[i] ^ data[whole + uint64(i)])
-    tail = value_at(address, BYTES)
-    for i in range(words << uint64(2), uint64(count)):
-        lanes[0] = _turned(lanes[0] ^ uint32(tail[i]))
-
-
-@njit(nogil=True, cache=True)
-def _end(lanes: Any, count: Any, seed: Any) -> Any:
-    total = seed ^ uint64(count)
-    for i in range(LANES):
-        total = (total ^ uint64(lanes[i])) * uint64(0x9E3779B97F4A7C15)
-        total ^= total >> uint64(32)
-    return total
-
-
-@njit(nogil=True, cache=True)
-def _turned(x: Any) -> Any:
-    return uint32(uint32((x << uint32(13)) | (x >> uint32(19))) * uint32(0x9E3779B1))

@@ -14,7 +14,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rowmill.feed.block import Array, Blocks, Layout
-from rowmill.store.kernels import copy_rows, digest, gather_rows
+from rowmill.store.checksum import digest
+from rowmill.store.kernels import copy_rows, gather_rows
 
 
 class Mapped:
