@@ -205,9 +205,10 @@ EXIT = textwrap.dedent("""
     import numpy as np
     from rowmill.feed import kernels, permute
     permute.deal(permute.permutation(4, 0).size, 2, 0)  # compiled once, for all children
-    x, one, like = np.zeros(4), np.zeros(1, np.uint64), np.empty(0, np.uint64)
+    x, places, sizes = np.zeros(4), np.zeros(1, np.uint32), (np.full(1, 8), np.ones(1, np.int64))
     address = np.array([x.ctypes.data], np.uint64)
-    kernels.scatter(address, one, 8, 0, np.zeros(1, np.uint32), 4, address, like, like)
+    kernels.stacker(np.dtype("u8"), np.dtype("u8"), False)
+    kernels.deal(np.empty((0, 6), np.uint64), 0, 1, address, *sizes, places, 4, address.reshape(1, 1))
 
     running = {}
 

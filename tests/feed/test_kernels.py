@@ -7,11 +7,20 @@ import itertools
 import numpy as np
 import pytest
 
-from rowmill.feed.kernels import TILE_ROWS, scatter, stack
+from rowmill.feed.kernels import TILE_ROWS, deal, stack, stacker
 
 
 def _address(array: np.ndarray) -> np.uint64:
     return np.uint64(array.__array_interface__["data"][0])
+
+
+def dealt(where, source, target, first, places, found, strip):
+    """What `deal` says of rows that it writes to places in one matrix, packed in a strip."""
+    columns, slots = where
+    order = [stacker(source, target, False).address, _address(columns), 0, _address(slots), len(slots), 0]
+    packed, targets = np.array([_address(strip)]), np.array([[_address(found)]])
+    sizes = np.array([strip.strides[0]]), np.array([1])
+    return deal(np.array([order], np.uint64), first, len(strip), packed, *sizes, places, len(found), targets)
 
 
 @pytest.mark.parametrize(
@@ -30,10 +39,10 @@ def test_every_value_comes_to_its_row_and_slot(dtypes, slots):
         found = np.full_like(wanted, 77)
         stack(*where, width * target.itemsize, first, rows, _address(found), *likes)
         np.testing.assert_array_equal(found, wanted)
-        places, found = random.permutation(rows).astype(np.uint32), np.full_like(wanted, 77)
-        targets = np.array([_address(found)], np.uint64)
-        scatter(*where, width * target.itemsize, first, places, rows, targets, *likes)
-        np.testing.assert_array_equal(found[places], wanted)
+        for strip in (rows, 5):
+            places, found = random.permutation(rows).astype(np.uint32), np.zeros_like(wanted)
+            assert dealt(where, source, target, first, places, found, np.full((strip, width), 77, target)) == 0
+            np.testing.assert_array_equal(found[places], wanted)
 
 
 LIMITS = {
@@ -60,10 +69,10 @@ def test_a_value_that_does_not_fit_is_seen_and_no_other(dtypes, width):
     def stacked():
         return stack(*where, row_bytes, 0, 23, to, *likes)
 
-    def scattered():
-        return scatter(*where, row_bytes, 0, np.arange(23, dtype=np.uint32), 23, np.array([to]), *likes)
+    def moved():
+        return dealt(where, source, target, 0, np.arange(23, dtype=np.uint32), found, np.empty((10, width), target))
 
-    for write in (stacked, scattered):
+    for write in (stacked, moved):
         found[...] = 7
         assert write() == 0
         np.testing.assert_array_equal(found, np.stack(columns, 1).astype(target))

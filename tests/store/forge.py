@@ -46,12 +46,12 @@ def link():
 
 
 def warm():
-    from rowmill.feed import permute
-    from rowmill.store import checksum, kernels
+    from rowmill.feed import permute, rows
+    from rowmill.store import checksum
 
     room = np.zeros(4096, np.uint8)
     at = np.uint64(room.__array_interface__["data"][0])
-    kernels.copy_rows(at, 8, 1, permute.deal(2, 2, 3), 4, np.array([at + np.uint64(512)], np.uint64))
+    rows.copy_rows(at, 8, 1, permute.deal(2, 2, 3), 4, np.array([at + np.uint64(512)], np.uint64))
     checksum.digest(at, 100, np.uint64(0))
 
 

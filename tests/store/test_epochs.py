@@ -10,8 +10,8 @@ import pytest
 
 from rowmill import Dataset
 from rowmill.errors import ArgumentError, CacheWarning
+from rowmill.feed import pack
 from rowmill.loader.torch import Loader, TorchAsyncItr
-from rowmill.store import write
 from tests.conftest import make_table, write_files
 from tests.store.common import digest, epochs, lists_folder, settle, stream, table_with_lists
 
@@ -44,7 +44,7 @@ def test_the_same_bytes_as_without(tmp_path, settings):
 @pytest.mark.parametrize("row_group", [9000, 700])
 def test_pieces_of_many_strips(tmp_path, monkeypatch, row_group, last):
     """Packed, dealt, summed and written 256 rows at a time; the sums are those of whole pieces."""
-    monkeypatch.setattr(write, "STRIP_BYTES", 1)
+    monkeypatch.setattr(pack, "STRIP_BYTES", 1)
     frame = make_table(9003)
     ids = np.append(np.arange(9002), last)
     write_files(tmp_path / "table", frame.with_columns(pl.Series("id", ids)), files=2, row_group=row_group)

@@ -160,9 +160,10 @@ class Blocks(tuple[Block, ...]):
         return self[0].unit
 
     @cached_property
-    def targets(self) -> list[NDArray[np.uint64]]:
+    def targets(self) -> NDArray[np.uint64]:
         """For each matrix where its units begin, over all blocks."""
-        return [np.concatenate(begins) for begins in zip(*(block.targets for block in self), strict=True)]
+        begins = zip(*(block.targets for block in self), strict=True)
+        return np.array([np.concatenate(each) for each in begins], np.uint64)
 
 
 def turned_parts(matrices: Sequence[Matrix], batch_rows: int) -> tuple[list[tuple[int, int]], int]:

@@ -15,7 +15,8 @@ from llvmlite import ir
 from numba import carray, cfunc, njit, types
 from numba.extending import intrinsic, overload
 
-from rowmill.feed.vectors import expect, fetch, turn_eight, turn_four, value_at
+from rowmill.feed.rows import address_of, copy_rows
+from rowmill.feed.vectors import expect, turn_eight, turn_four, value_at
 
 TILE_ROWS = 512
 AHEAD = 256  # bytes of a column that are asked for before they are read
@@ -25,26 +26,51 @@ _STACKERS: list[Any] = []  # all of them, for good: two threads may make the sam
 
 
 @njit(nogil=True, cache=True)
-def scatter(
-    columns: Any,
-    slots: Any,
-    row_bytes: Any,
+def deal(
+    orders: Any,
     first: Any,
+    strip: Any,
+    packed: Any,
+    row_bytes: Any,
+    times: Any,
     places: Any,
     unit: Any,
     targets: Any,
-    source_like: Any,
-    target_like: Any,
 ) -> int:
-    """Write rows `first` and on to their places. Returns 0 if all values fit."""
-    rows, lost, share = places.size, 0, 1.0 / unit
-    addresses = np.empty(TILE_ROWS, np.uint64)
-    for start in range(0, rows, TILE_ROWS):
-        count = min(TILE_ROWS, rows - start)
-        for i in range(count):
-            addresses[i] = address_of(places[start + i], unit, share, targets, row_bytes)
-            fetch(addresses[i])
-        lost |= _write_tile(columns, slots, first + start, addresses, count, source_like, target_like)
+    """Write rows `first` and on of columns to their places, so many at a time. Arguments and result of `deal_strip`."""
+    lost = 0
+    for at in range(0, places.size, strip):
+        to = (places[at : at + strip], unit, targets)
+        lost = max(lost, deal_strip(orders, first + at, packed, row_bytes, times, *to))
+    return lost
+
+
+@njit(nogil=True, cache=True)
+def deal_strip(
+    orders: Any, first: Any, packed: Any, row_bytes: Any, times: Any, places: Any, unit: Any, targets: Any
+) -> int:
+    """Stack rows in memory that stays in the cache, and copy them from there as a whole: a row is written once to where
+    it goes, which takes a fifth less than to write its values there four by four.
+
+    `orders` say which columns are stacked (see `pack`), `packed` where each matrix is. One whose rows take no bytes is
+    left out. `times` as in `copy_rows`. Returns 0; or a number from 1 on, of an order with a value that did not fit.
+    """
+    lost: int = stack_all(orders, first, places.size, packed, row_bytes)
+    for matrix in range(packed.size):
+        if row_bytes[matrix]:
+            copy_rows(packed[matrix], row_bytes[matrix], times[matrix], places, unit, targets[matrix])
+    return lost
+
+
+@njit(nogil=True, cache=True)
+def stack_all(orders: Any, first: Any, rows: Any, packed: Any, row_bytes: Any) -> int:
+    """Write rows `first` and on one after another to where each matrix is. Result as of `deal_strip`."""
+    lost = 0
+    for number in range(orders.shape[0]):
+        order, matrix = orders[number], orders[number, 5]
+        size, begin, count = np.uint64(row_bytes[matrix]), np.uint64(first), np.uint64(rows)
+        if stack_by(order[0], order[1], order[2], order[3], order[4], size, begin, count, packed[matrix]):
+            lost = number + 1
     return lost
 
 
@@ -59,7 +85,7 @@ def stack(
     source_like: Any,
     target_like: Any,
 ) -> int:
-    """The same to rows one after another."""
+    """Write rows `first` and on one after another. Returns 0 if all values fit."""
     to, like = (np.uint64(target), np.uint64(row_bytes)), (source_like, target_like)
     done, lost = _stack_eights(columns, slots, first, rows, *to, *like)
     addresses = np.empty(TILE_ROWS, np.uint64)
@@ -71,15 +97,48 @@ def stack(
     return lost
 
 
+@njit(nogil=True, cache=True)
+def stack_wide(
+    columns: Any,
+    strides: Any,
+    slots: Any,
+    row_bytes: Any,
+    first: Any,
+    rows: Any,
+    target: Any,
+    source_like: Any,
+    target_like: Any,
+) -> int:
+    """The same of columns with several values a row, which stand `stride` values apart."""
+    source_size, target_size = np.uint64(source_like.itemsize), np.uint64(target_like.itemsize)
+    lost, all_rows, tile, start = 0, np.uint64(rows), np.uint64(TILE_ROWS), np.uint64(0)
+    while start < all_rows:
+        count = min(tile, all_rows - start)
+        for column in range(columns.size):
+            stride, row = strides[column], np.uint64(target) + start * np.uint64(row_bytes)
+            source = value_at(columns[column] + (np.uint64(first) + start) * stride * source_size, source_like)
+            row += slots[column] * target_size
+            for i in range(count):
+                lost |= _move(value_at(row, target_like), source[i * stride], target_like)
+                row += np.uint64(row_bytes)
+        start += count
+    return lost
+
+
 @cache
-def stacker(source: np.dtype[Any], target: np.dtype[Any]) -> Any:
-    """`stack` for two dtypes as a C function, for kernels that are not compiled for dtypes: see `stack_by`."""
+def stacker(source: np.dtype[Any], target: np.dtype[Any], wide: bool) -> Any:
+    """`stack` or `stack_wide` for two dtypes as a C function, for kernels that know no dtypes: see `stack_by`."""
     source_like, target_like = np.empty(0, source), np.empty(0, target)
 
-    @cfunc(types.int64(*[types.uint64] * 7), cache=True)
-    def stacked(columns: Any, slots: Any, width: Any, row_bytes: Any, first: Any, rows: Any, to: Any) -> Any:
+    @cfunc(types.int64(*[types.uint64] * 8), cache=True)
+    def stacked(
+        columns: Any, strides: Any, slots: Any, width: Any, row_bytes: Any, first: Any, rows: Any, to: Any
+    ) -> Any:
         each, where = carray(value_at(columns, ADDRESSES), width), carray(value_at(slots, ADDRESSES), width)
-        return stack(each, where, row_bytes, first, np.int64(rows), to, source_like, target_like)
+        given = (row_bytes, first, np.int64(rows), to, source_like, target_like)
+        if wide:
+            return stack_wide(each, carray(value_at(strides, ADDRESSES), width), where, *given)
+        return stack(each, where, *given)
 
     _STACKERS.append(stacked)
     return stacked
@@ -90,6 +149,7 @@ def stack_by(
     typing: Any,
     stacker: Any,
     columns: Any,
+    strides: Any,
     slots: Any,
     width: Any,
     row_bytes: Any,
@@ -97,14 +157,14 @@ def stack_by(
     rows: Any,
     target: Any,
 ) -> Any:
-    """`stack` by the address of a stacker, and those of the columns and of the slots."""
+    """`stack` by the address of a stacker, and those of the columns, of their strides if any, and of the slots."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         number = ir.IntType(64)
-        kind = ir.FunctionType(number, [number] * 7)
+        kind = ir.FunctionType(number, [number] * 8)
         return builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), arguments[1:])
 
-    return types.int64(*[types.uint64] * 8), generate
+    return types.int64(*[types.uint64] * 9), generate
 
 
 def _stack_eights(
@@ -230,8 +290,8 @@ def scatter_turned(
     source_like: Any,
     target_like: Any,
 ) -> int:
-    """As `scatter`, to matrices on their sides, column after column: a column is written front to back in every bin, so
-    the lines it writes stay in the cache."""
+    """Write rows `first` and on to places in a matrix on its side, column after column: a column is written front to
+    back in every bin, so the lines it writes stay in the cache. Returns 0 if all values fit."""
     source_size, target_size = np.uint64(source_like.itemsize), np.uint64(target_like.itemsize)
     lost, share = 0, 1.0 / unit
     addresses = np.empty(places.size, np.uint64)
@@ -243,46 +303,6 @@ def scatter_turned(
         for i in range(places.size):
             lost |= _move(value_at(addresses[i] + offset, target_like), source[i], target_like)
     return lost
-
-
-@njit(nogil=True, cache=True)
-def scatter_wide(
-    columns: Any,
-    strides: Any,
-    slots: Any,
-    row_bytes: Any,
-    first: Any,
-    places: Any,
-    unit: Any,
-    targets: Any,
-    source_like: Any,
-    target_like: Any,
-) -> int:
-    """As `scatter`, for columns with several values a row, which stand `stride` values apart."""
-    source_size, target_size = np.uint64(source_like.itemsize), np.uint64(target_like.itemsize)
-    rows, start, lost, share = np.uint64(places.size), np.uint64(0), 0, 1.0 / unit
-    addresses = np.empty(TILE_ROWS, np.uint64)
-    while start < rows:
-        count = min(np.uint64(TILE_ROWS), rows - start)
-        for i in range(count):
-            addresses[i] = address_of(places[start + i], unit, share, targets, row_bytes)
-        for column in range(np.uint64(columns.size)):
-            stride, slot = strides[column], slots[column] * target_size
-            source = value_at(columns[column] + (np.uint64(first) + start) * stride * source_size, source_like)
-            for i in range(count):
-                lost |= _move(value_at(addresses[i] + slot, target_like), source[i * stride], target_like)
-        start += count
-    return lost
-
-
-@njit(nogil=True, cache=True)
-def address_of(place: Any, unit: Any, share: Any, targets: Any, row_bytes: Any) -> Any:
-    """Where the row at a place begins: in a unit of so many rows, of which a row is this share (1 / unit).
-
-    Multiplied, because dividing takes ten times as long. Exact: half a row is far more than the product is off by.
-    """
-    number = np.uint32((place + 0.5) * share)
-    return targets[number] + np.uint64(place - number * np.uint32(unit)) * np.uint64(row_bytes)
 
 
 def _move(pointer: Any, value: Any, like: Any) -> int:

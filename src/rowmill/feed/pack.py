@@ -1,12 +1,13 @@
 """From columns to rows: writes the columns of a frame into row-major matrices, each row to its place in a batch.
 
-Comes in: a frame of numbers without nulls. Goes out: nothing; blocks are filled. Called by the reading threads.
-Packing, shuffling and a change of dtype are one pass over the values (`kernels`).
+Comes in: a frame of numbers without nulls. Goes out: nothing; blocks are filled. Called by the reading threads. A strip
+of rows is packed in memory that stays in the cache, with a change of dtype on the way, and its rows are copied to their
+places from there (`kernels.deal`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,7 +19,10 @@ from numpy.typing import NDArray
 
 from rowmill.errors import DtypeError
 from rowmill.feed.block import Array, Block, Blocks, Layout, Matrix
-from rowmill.feed.kernels import scatter, scatter_turned, scatter_wide, stack, stacker
+from rowmill.feed.kernels import deal, scatter_turned, stack_all, stacker
+
+STRIP_BYTES = 640 << 10  # packed at a time: what stays in the cache of a core, or almost
+STRIP_ROWS = 256  # strips are multiples of this, so that a checksum can be worked out strip by strip
 
 
 def _moved_as(source: np.dtype[Any], target: np.dtype[Any]) -> tuple[Array, Array]:
@@ -39,6 +43,27 @@ class Dealer(Protocol):
         ...
 
 
+class Way:
+    """From packed rows to blocks, as kernels are told of it: where a strip of rows is packed, how long they are and how
+    many times as long they become, and where they go."""
+
+    def __init__(self, layout: Layout, blocks: Blocks, rows: int, room: NDArray[np.uint8] | None = None) -> None:
+        """For at most so many rows, to be packed in the room that is given, or in some of its own."""
+        strips = STRIP_BYTES // max(1, layout.row_bytes) // STRIP_ROWS
+        self.strip = min(rows, max(1, strips) * STRIP_ROWS)
+        self._layout = layout
+        self._room = np.empty(Block.nbytes(layout, self.strip), np.uint8) if room is None else room
+        wanted = zip(layout.matrices, blocks[0].matrices, blocks[0].steps, strict=True)
+        sizes = [(0 if step else m.row_bytes, to.itemsize // m.dtype.itemsize) for m, to, step in wanted]
+        self._row_bytes, self._times = np.array(sizes, np.int64).reshape(-1, 2).T.copy()
+        self.to = (blocks.unit, blocks.targets)
+
+    def packed(self, rows: int) -> tuple[Block, tuple[Array, ...]]:
+        """Room for so many rows; and what kernels are told of it."""
+        block = Block.within(self._layout, rows, self._room)
+        return block, (np.array(block.addresses, np.uint64), self._row_bytes, self._times)
+
+
 class Columns:
     """A decoded fragment, ready to be dealt to blocks: the addresses of its columns, and the frame that owns them."""
 
@@ -51,11 +76,18 @@ class Columns:
 
     def deal(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
         """Write rows `start` and on, as many as there are places, to those places in the blocks."""
-        stop = start + len(places)
+        if not self.layout.matrices:
+            return
+        way = Way(self.layout, blocks, len(places))
+        for part, first, rows, at in self._over(start, len(places)):
+            part.deal(first, places[at : at + rows], blocks, way)
+
+    def _over(self, start: int, rows: int) -> Iterator[tuple[_Part, int, int, int]]:
+        """The parts that hold these rows: with which of its own each begins, how many they are, how many are before."""
         for part in self._parts:
-            first, last = max(start, part.start), min(stop, part.start + part.rows)
+            first, last = max(start, part.start), min(start + rows, part.start + part.rows)
             if first < last:
-                part.deal(first - part.start, places[first - start : last - start], blocks)
+                yield part, first - part.start, last - first, first - start
 
     def into(self, layout: Layout) -> Columns:
         """The same columns on their way to blocks of another layout, which may hold integers in fewer bytes."""
@@ -66,22 +98,19 @@ class Columns:
         return made
 
     def orders(self, start: int, rows: int) -> tuple[NDArray[np.uint64], int] | None:
-        """For a kernel that stacks these rows itself: what to do for each matrix, and with which row to begin.
-
-        None if it cannot: they stand in several places in memory, or a column has several values a row.
-        """
-        for part in self._parts:
-            if part.start <= start and start + rows <= part.start + part.rows and part.orders is not None:
-                return part.orders, start - part.start
+        """For a kernel that packs these rows itself: what to do, and with which row to begin. None if they stand in
+        several places in memory."""
+        for part, first, count, _ in self._over(start, rows):
+            return (part.orders, first) if count == rows else None
         return None
 
     def stack(self, start: int, block: Block) -> None:
         """Write rows `start` and on, as many as the block has, in their order to a block that is not turned."""
-        stop = start + block.rows
-        for part in self._parts:
-            first, last = max(start, part.start), min(stop, part.start + part.rows)
-            if first < last:
-                part.stack(first - part.start, last - first, first - start, block)
+        row_bytes = np.array([matrix.row_bytes for matrix in self.layout.matrices], np.int64)
+        begins = np.array(block.addresses, np.uint64)
+        for part, first, rows, at in self._over(start, block.rows):
+            to = begins + (at * row_bytes).astype(np.uint64)
+            _check(part.groups, stack_all(part.orders, first, rows, to, row_bytes))
 
 
 Decode = Callable[[int, int, int], Columns]  # fragment, first row, rows
@@ -123,27 +152,25 @@ class _Part:
     def into(self, layout: Layout) -> _Part:
         made = copy(self)
         made.groups = [group.into(layout.matrices[group.matrix]) for group in self.groups]
+        made.__dict__.pop("orders", None)  # those of other groups
         return made
 
     @cached_property
-    def orders(self) -> NDArray[np.uint64] | None:
-        if any(group.strides is not None for group in self.groups):
-            return None
+    def orders(self) -> NDArray[np.uint64]:
+        """What `kernels.stack_all` is told: a line for each group."""
         return np.array([group.order for group in self.groups], np.uint64)
 
-    def deal(self, first: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
+    def deal(self, first: int, places: NDArray[np.uint32], blocks: Blocks, way: Way) -> None:
+        steps = blocks[0].steps
         for group in self.groups:
-            step = blocks[0].steps[group.matrix]
-            to = (places, blocks.unit, blocks.targets[group.matrix])
-            if step:
-                like = (group.source, group.target)
-                group.check(scatter_turned(group.columns, group.slots, step, first, *to, *like))
-            else:
-                group.check(group.scatter(first, *to))
-
-    def stack(self, first: int, rows: int, at: int, block: Block) -> None:
-        for group in self.groups:
-            group.check(group.stack(first, rows, at, block))
+            if step := steps[group.matrix]:
+                to = (places, blocks.unit, blocks.targets[group.matrix], group.source, group.target)
+                group.check(scatter_turned(group.columns, group.slots, step, first, *to))
+        upright = [number for number, group in enumerate(self.groups) if not steps[group.matrix]]
+        if upright:
+            packed = way.packed(way.strip)[1]
+            lost = deal(self.orders[upright], first, way.strip, *packed, places, *way.to)
+            _check([self.groups[number] for number in upright], lost)
 
 
 @dataclass(frozen=True)
@@ -159,27 +186,12 @@ class _Group:
     target: Array
     arrays: dict[str, Array]  # by column; also what keeps the memory alive
 
-    def scatter(self, first: int, places: NDArray[np.uint32], unit: int, targets: NDArray[np.uint64]) -> int:
-        """Write rows `first` and on to their places; returns 0 if all values fit."""
-        to = (self.slots, self.row_bytes, first, places, unit, targets, self.source, self.target)
-        if self.strides is None:
-            return int(scatter(self.columns, *to))
-        return int(scatter_wide(self.columns, self.strides, *to))
-
-    def stack(self, first: int, rows: int, at: int, block: Block) -> int:
-        """Write rows `first` and on to those from `at` on of a block that is not turned."""
-        targets = block.targets[self.matrix]
-        if self.strides is not None:
-            return self.scatter(first, np.arange(at, at + rows, dtype=np.uint32), block.unit, targets)
-        begin = targets[0] + np.uint64(at * self.row_bytes)
-        return int(stack(self.columns, self.slots, self.row_bytes, first, rows, begin, self.source, self.target))
-
     @property
     def order(self) -> list[int]:
         """What `kernels.stack_by` is told of these columns, and to which matrix they go."""
-        function = stacker(self.source.dtype, self.target.dtype).address
-        columns, slots = (array.__array_interface__["data"][0] for array in (self.columns, self.slots))
-        return [function, columns, slots, len(self.columns), self.matrix]
+        function = stacker(self.source.dtype, self.target.dtype, self.strides is not None).address
+        columns, slots = _address(self.columns), _address(self.slots)
+        return [function, columns, _address(self.strides), slots, len(self.columns), self.matrix]
 
     def into(self, matrix: Matrix) -> _Group:
         """The same columns on their way to a matrix that may hold them in fewer bytes."""
@@ -204,6 +216,12 @@ class _Group:
                 )
 
 
+def _check(groups: Sequence[_Group], lost: int) -> None:
+    """If a value of the group of this number, from 1 on, did not fit, find its column."""
+    if lost:
+        groups[lost - 1].check(lost)
+
+
 def _contiguous(frame: pl.DataFrame) -> list[tuple[int, pl.DataFrame]]:
     """The frame as slices in which each column is one piece of memory (a join of row groups comes in pieces)."""
     if frame.width == 0 or max(frame.n_chunks("all")) == 1:
@@ -214,3 +232,7 @@ def _contiguous(frame: pl.DataFrame) -> list[tuple[int, pl.DataFrame]]:
     if any(max(part.n_chunks("all")) > 1 for _, part in slices):
         return [(0, frame.rechunk())]
     return slices
+
+
+def _address(array: Array | None) -> int:
+    return 0 if array is None else int(array.__array_interface__["data"][0])

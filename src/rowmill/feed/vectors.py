@@ -1,4 +1,5 @@
-"""What Numba has no words for: pointers made of addresses, asking the cache for a line, and columns turned in vectors.
+"""What Numba has no words for: pointers made of addresses, asking the cache for a line or writing past it, and values
+copied or turned in vectors.
 
 Instructions that kernels are made of. Called by `kernels`, here and of the store.
 """
@@ -12,6 +13,10 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+LINE = 64  # bytes of the cache
+VECTOR = 16  # bytes that are copied at once
+UNROLLED = 16  # vectors that are copied without a loop
 
 
 @intrinsic
@@ -43,6 +48,87 @@ def _asking(*, to_write: bool) -> Any:
 
 
 fetch, expect = _asking(to_write=True), _asking(to_write=False)
+
+
+@intrinsic
+def stream_line(typing: Any, target: Any, source: Any) -> Any:
+    """Copy a line to where another begins, past the cache."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        line = ir.VectorType(ir.IntType(64), LINE // 8).as_pointer()
+        to, of = (builder.inttoptr(address, line) for address in arguments)
+        stored = builder.store(builder.load(of, align=LINE), to, align=LINE)
+        stored.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
+        return context.get_dummy_value()
+
+    return types.none(types.uint64, types.uint64), generate
+
+
+@intrinsic
+def settle(typing: Any) -> Any:
+    """Wait until all threads can see what was written past the cache."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.none(), generate
+
+
+@intrinsic
+def copy_bytes(typing: Any, target: Any, source: Any, count: Any) -> Any:
+    """Copy `count` bytes from one address to another."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        byte = ir.IntType(8).as_pointer()
+        to, of = (builder.inttoptr(address, byte) for address in arguments[:2])
+        cgutils.raw_memcpy(builder, to, of, arguments[2], 1)
+        return context.get_dummy_value()
+
+    return types.none(types.uint64, types.uint64, types.uint64), generate
+
+
+def _vectors(size: int, *, widened: bool = False) -> Any:
+    """Copies up to `UNROLLED` vectors, of which `size` bytes are written, from before one address to before another.
+
+    By a jump into a row of as many: a loop over the few vectors of a row takes longer by a tenth, because what counts
+    keeps the processor from looking ahead to the next rows. `widened`: from integers of 4 bytes to such of 8.
+    """
+    to = ir.VectorType(ir.IntType(64), size // 8)
+    of = ir.VectorType(ir.IntType(32), size // 8) if widened else to
+    read = size // 2 if widened else size
+
+    def step(builder: Any, target: Any, source: Any, left: int) -> None:
+        value = builder.load(_before(builder, source, read * left, of), align=1)
+        room = _before(builder, target, size * left, to)
+        builder.store(builder.sext(value, to) if widened else value, room, align=1)
+
+    @intrinsic
+    def copy(typing: Any, target: Any, source: Any, count: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            target, source, count = arguments
+            blocks = [builder.append_basic_block() for _ in range(UNROLLED + 1)]
+            jump = builder.switch(count, blocks[-1])
+            for left, block, following in zip(range(UNROLLED, 0, -1), blocks, blocks[1:], strict=False):
+                jump.add_case(ir.Constant(count.type, left), block)
+                builder.position_at_end(block)
+                step(builder, target, source, left)
+                builder.branch(following)
+            builder.position_at_end(blocks[-1])
+            return context.get_dummy_value()
+
+        return types.none(types.uint64, types.uint64, types.uint64), generate
+
+    return copy
+
+
+def _before(builder: Any, address: Any, count: int, kind: Any) -> Any:
+    """A pointer to so many bytes before an address."""
+    return builder.inttoptr(builder.sub(address, ir.Constant(address.type, count)), kind.as_pointer())
+
+
+copy_half_vectors, copy_vectors, copy_wide_vectors = _vectors(VECTOR // 2), _vectors(VECTOR), _vectors(2 * VECTOR)
+widen_vectors = _vectors(2 * VECTOR, widened=True)
 
 
 @intrinsic

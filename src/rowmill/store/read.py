@@ -14,8 +14,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rowmill.feed.block import Array, Blocks, Layout
+from rowmill.feed.rows import copy_rows
 from rowmill.store.checksum import digest
-from rowmill.store.kernels import copy_rows, gather_rows
+from rowmill.store.kernels import gather_rows
 
 
 class Mapped:

@@ -15,17 +15,16 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rowmill.errors import DtypeError
-from rowmill.feed.block import Array, Block, Blocks
-from rowmill.feed.pack import Columns
+from rowmill.feed.block import Array, Blocks
+from rowmill.feed.pack import Columns, Way
 from rowmill.feed.ragged import values_and_offsets
-from rowmill.store.kernels import STRIP_ROWS, UNFIT, hand_on
+from rowmill.store.kernels import UNFIT, hand_on
 from rowmill.store.pieces import Piece
 from rowmill.store.read import summed
 from rowmill.store.store import Store
 from rowmill.store.windows import Windows
 
-STRIP_BYTES = 640 << 10  # packed at a time: what stays in the cache of a core, or almost
-NO_ORDERS = np.empty((0, 5), np.uint64)
+NO_ORDERS = np.empty((0, 6), np.uint64)
 
 
 def keep(store: Store, fragments: Iterable[WriteThrough]) -> None:
@@ -104,41 +103,29 @@ class WriteThrough:
         return found
 
 
-class _Way:
-    """From columns to blocks and to the files of a store: what the kernel is told of it, but for which rows."""
+class _Way(Way):
+    """The same, and on to the files of a store."""
 
     def __init__(self, store: Store, blocks: Blocks) -> None:
-        self._layout, self._room = store.shape.layout, store.room()
-        matrices, wanted = self._layout.matrices, blocks[0].matrices
-        strips = STRIP_BYTES // max(1, self._layout.row_bytes) // STRIP_ROWS
-        self._strip = min(store.shape.piece_rows, max(1, strips) * STRIP_ROWS)
-        self._row_bytes = np.array([matrix.row_bytes for matrix in matrices])
-        self._times = np.array([to.itemsize // of.dtype.itemsize for to, of in zip(wanted, matrices, strict=True)])
-        self._unit, self._targets = blocks.unit, np.array(blocks.targets, np.uint64)
+        super().__init__(store.shape.layout, blocks, store.shape.piece_rows, store.room())
         self._files = np.array(store.handles, np.int32)
 
     def hand_on(self, columns: Columns, first: int, places: NDArray[np.uint32], start: int) -> int:
         """Pack rows `first` and on of the columns, and write them to places, and to the store as rows `start` and on.
         Returns their checksum."""
-        if not self._layout.matrices:
+        if not columns.layout.matrices:
             return 0
-        orders = columns.orders(first, len(places))
-        checksum, error = self._run(*orders, self._strip, places, start) if orders is not None else (0, UNFIT)
+        orders, checksum, error = columns.orders(first, len(places)), 0, UNFIT
+        if orders is not None:
+            _, packed = self.packed(self.strip)
+            checksum, error = hand_on(*orders, self.strip, *packed, places, *self.to, self._files, start)
         if error == UNFIT:
-            packed = Block.within(self._layout, len(places), self._room)
-            columns.stack(first, packed)
-            checksum, error = self._run(NO_ORDERS, 0, len(places), places, start)
+            block, packed = self.packed(len(places))
+            columns.stack(first, block)
+            checksum, error = hand_on(NO_ORDERS, 0, len(places), *packed, places, *self.to, self._files, start)
         if error:
-            raise OSError(error, os.strerror(error))
-        return checksum
-
-    def _run(
-        self, orders: NDArray[np.uint64], first: int, strip: int, places: NDArray[np.uint32], start: int
-    ) -> tuple[int, int]:
-        packed = np.array(Block.within(self._layout, strip, self._room).addresses, np.uint64)
-        of, to = (orders, first, strip, packed, self._row_bytes, self._times), (self._files, start)
-        checksum, error = hand_on(*of, places, self._unit, self._targets, *to)
-        return int(checksum), int(error)
+            raise OSError(int(error), os.strerror(error))
+        return int(checksum)
 
 
 def _sliced(frame: pl.DataFrame, name: str, first: int, rows: int) -> pl.Series:
