@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from rowmill.feed.kernels import TILE_ROWS, deal, stack, stacker
+from rowmill.feed.kernels import TILE_ROWS, deal, scatter, stack, stack_wide, stacker
 
 
 def _address(array: np.ndarray) -> np.uint64:
@@ -43,6 +43,10 @@ def test_every_value_comes_to_its_row_and_slot(dtypes, slots):
             places, found = random.permutation(rows).astype(np.uint32), np.zeros_like(wanted)
             assert dealt(where, source, target, first, places, found, np.full((strip, width), 77, target)) == 0
             np.testing.assert_array_equal(found[places], wanted)
+        found = np.full_like(wanted, 77)
+        targets = np.array([_address(found)])
+        assert scatter(*where, width * target.itemsize, first, places, rows, targets, *likes) == 0
+        np.testing.assert_array_equal(found[places], wanted)
 
 
 LIMITS = {
@@ -72,7 +76,10 @@ def test_a_value_that_does_not_fit_is_seen_and_no_other(dtypes, width):
     def moved():
         return dealt(where, source, target, 0, np.arange(23, dtype=np.uint32), found, np.empty((10, width), target))
 
-    for write in (stacked, moved):
+    def scattered():
+        return scatter(*where, row_bytes, 0, np.arange(23, dtype=np.uint32), 23, np.array([to]), *likes)
+
+    for write in (stacked, moved, scattered):
         found[...] = 7
         assert write() == 0
         np.testing.assert_array_equal(found, np.stack(columns, 1).astype(target))
@@ -81,3 +88,23 @@ def test_a_value_that_does_not_fit_is_seen_and_no_other(dtypes, width):
                 kept, columns[column][row] = columns[column][row], value
                 assert write() != 0, (value, column, row)
                 columns[column][row] = kept
+
+
+@pytest.mark.parametrize("dtypes", ["u4 u4", "f8 f4"])
+def test_columns_of_several_values_a_row(dtypes):
+    source, target = (np.dtype(name) for name in dtypes.split())
+    random, first, rows = np.random.default_rng(1), 3, TILE_ROWS + 9
+    one, two = (random.integers(0, 100, (first + rows, width)).astype(source) for width in (2, 3))
+    columns = [_address(one) + np.uint64(i * source.itemsize) for i in range(2)]
+    columns += [_address(two) + np.uint64(i * source.itemsize) for i in range(3)]
+    strides, slots = np.array([2, 2, 3, 3, 3], np.uint64), np.array([0, 1, 3, 4, 5], np.uint64)
+    found = np.full((rows, 6), 77, target)
+    likes = np.empty(0, source), np.empty(0, target)
+    given = (np.array(columns), strides, slots, found.strides[0], first, rows, _address(found), *likes)
+    assert stack_wide(*given) == 0
+    np.testing.assert_array_equal(found[:, [0, 1]], one[first:])
+    np.testing.assert_array_equal(found[:, [3, 4, 5]], two[first:])
+    assert (found[:, 2] == 77).all()
+    if target.itemsize < source.itemsize:
+        two[-1, 2] = 1e300
+        assert stack_wide(*given) != 0

@@ -68,6 +68,16 @@ def test_a_value_that_does_not_fit_is_found_on_this_way_too():
         list(Stream(data, selector.selection(), batch_size=512, turned=True).batches())
 
 
+def test_a_value_of_a_list_that_does_not_fit_is_found_beside_columns_on_their_sides():
+    lists = pl.Series("v", [[0.0, 1.0]] * 1001 + [[0.0, 1e300]], dtype=pl.Array(pl.Float64, 2))
+    data = Dataset(pl.DataFrame({"a": range(1002)}).with_columns(lists))
+    selector = Selector(data.schema, "error")
+    selector.matrix("a", ["a"], "int64")
+    selector.matrix("v", ["v"], "float32", wide=True)
+    with pytest.raises(DtypeError, match=r"'v' has values from 0.0 to 1e\+300"):
+        list(Stream(data, selector.selection(), batch_size=512, turned=True).batches())
+
+
 def test_small_batches_and_those_of_a_store_are_row_major(tmp_path):
     folder = lists_folder(tmp_path)
     for a_stream in (

@@ -93,6 +93,12 @@ def test_int32_ids_and_what_does_not_fit():
         next(iter(TorchAsyncItr(data, cats=["u"], labels=[], batch_size=2)))
 
 
+def test_what_does_not_fit_is_named_beside_a_column_of_nothing():
+    data = frame(a=np.full(3, np.nan), b=np.array([1.0, 1e300, 2.0]))
+    with pytest.raises(DtypeError, match=r"'b' has values from 1.0 to 1e\+300, which do not fit float32"):
+        list(TorchAsyncItr(data, conts=["a", "b"], labels=[], batch_size=2))
+
+
 LISTS = {"l": [[1, 2, 3], [], [4]], "x": [1.0, 2.0, 3.0], "y": [0, 1, 0], "a": [7, 8, 9]}
 
 

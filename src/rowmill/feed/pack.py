@@ -2,12 +2,12 @@
 
 Comes in: a frame of numbers without nulls. Goes out: nothing; blocks are filled. Called by the reading threads. A strip
 of rows is packed in memory that stays in the cache, with a change of dtype on the way, and its rows are copied to their
-places from there (`kernels.deal`).
+places from there (`kernels.deal`). Short rows, and matrices that are wanted on their sides, take no such detour.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 from rowmill.errors import DtypeError
 from rowmill.feed.block import Array, Block, Blocks, Layout, Matrix
-from rowmill.feed.kernels import deal, scatter_turned, stack_all, stacker
+from rowmill.feed.kernels import deal, scatter, scatter_turned, stack_all, stacker
 
 STRIP_BYTES = 640 << 10  # packed at a time: what stays in the cache of a core, or almost
-STRIP_ROWS = 256  # strips are multiples of this, so that a checksum can be worked out strip by strip
+EIGHT = 8  # rows that are stacked at a time
+SHORT_BYTES = 32  # rows that are written to their places at once, in a vector or two
 
 
 def _moved_as(source: np.dtype[Any], target: np.dtype[Any]) -> tuple[Array, Array]:
@@ -47,15 +48,26 @@ class Way:
     """From packed rows to blocks, as kernels are told of it: where a strip of rows is packed, how long they are and how
     many times as long they become, and where they go."""
 
-    def __init__(self, layout: Layout, blocks: Blocks, rows: int, room: NDArray[np.uint8] | None = None) -> None:
-        """For at most so many rows, to be packed in the room that is given, or in some of its own."""
-        strips = STRIP_BYTES // max(1, layout.row_bytes) // STRIP_ROWS
-        self.strip = min(rows, max(1, strips) * STRIP_ROWS)
+    def __init__(
+        self,
+        layout: Layout,
+        blocks: Blocks,
+        rows: int,
+        *,
+        without: Collection[int] = (),
+        room: NDArray[np.uint8] | None = None,
+        multiple: int = EIGHT,
+    ) -> None:
+        """For at most so many rows of all matrices but some, to be packed in the room that is given, or in some of its
+        own. A strip has a multiple of so many rows, but for the last."""
+        self.without = without
+        self.strip = min(rows, max(1, STRIP_BYTES // max(1, layout.row_bytes) // multiple) * multiple)
         self._layout = layout
         self._room = np.empty(Block.nbytes(layout, self.strip), np.uint8) if room is None else room
-        wanted = zip(layout.matrices, blocks[0].matrices, blocks[0].steps, strict=True)
-        sizes = [(0 if step else m.row_bytes, to.itemsize // m.dtype.itemsize) for m, to, step in wanted]
-        self._row_bytes, self._times = np.array(sizes, np.int64).reshape(-1, 2).T.copy()
+        sizes = [0 if number in without else matrix.row_bytes for number, matrix in enumerate(layout.matrices)]
+        wanted = zip(layout.matrices, blocks[0].matrices, strict=True)
+        self._row_bytes = np.array(sizes, np.int64)
+        self._times = np.array([to.itemsize // matrix.dtype.itemsize for matrix, to in wanted], np.int64)
         self.to = (blocks.unit, blocks.targets)
 
     def packed(self, rows: int) -> tuple[Block, tuple[Array, ...]]:
@@ -76,9 +88,12 @@ class Columns:
 
     def deal(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
         """Write rows `start` and on, as many as there are places, to those places in the blocks."""
-        if not self.layout.matrices:
-            return
-        way = Way(self.layout, blocks, len(places))
+        straight = [
+            number
+            for number, (matrix, step) in enumerate(zip(self.layout.matrices, blocks[0].steps, strict=True))
+            if step or (matrix.row_bytes <= SHORT_BYTES and not matrix.widths)
+        ]
+        way = Way(self.layout, blocks, len(places), without=straight)
         for part, first, rows, at in self._over(start, len(places)):
             part.deal(first, places[at : at + rows], blocks, way)
 
@@ -147,7 +162,7 @@ class _Part:
                 addresses += within * np.uint64(dtype.itemsize)
             named = {matrix.columns[index]: arrays[index] for index in members}
             kernel = _moved_as(dtype, matrix.dtype)
-            yield _Group(number, addresses, strides, slots, matrix.row_bytes, *kernel, named)
+            yield _Group(number, addresses, strides, slots, *kernel, named)
 
     def into(self, layout: Layout) -> _Part:
         made = copy(self)
@@ -161,16 +176,16 @@ class _Part:
         return np.array([group.order for group in self.groups], np.uint64)
 
     def deal(self, first: int, places: NDArray[np.uint32], blocks: Blocks, way: Way) -> None:
-        steps = blocks[0].steps
-        for group in self.groups:
-            if step := steps[group.matrix]:
-                to = (places, blocks.unit, blocks.targets[group.matrix], group.source, group.target)
-                group.check(scatter_turned(group.columns, group.slots, step, first, *to))
-        upright = [number for number, group in enumerate(self.groups) if not steps[group.matrix]]
-        if upright:
-            packed = way.packed(way.strip)[1]
-            lost = deal(self.orders[upright], first, way.strip, *packed, places, *way.to)
-            _check([self.groups[number] for number in upright], lost)
+        packed = []
+        for number, group in enumerate(self.groups):
+            if group.matrix in way.without:
+                group.check(group.scatter(first, places, blocks))
+            else:
+                packed.append(number)
+        if packed:
+            told = way.packed(way.strip)[1]
+            lost = deal(self.orders[packed], first, way.strip, *told, places, *way.to)
+            _check([self.groups[number] for number in packed], lost)
 
 
 @dataclass(frozen=True)
@@ -181,10 +196,18 @@ class _Group:
     columns: NDArray[np.uint64]
     strides: NDArray[np.uint64] | None
     slots: NDArray[np.uint64]
-    row_bytes: int
     source: Array
     target: Array
     arrays: dict[str, Array]  # by column; also what keeps the memory alive
+
+    def scatter(self, first: int, places: NDArray[np.uint32], blocks: Blocks) -> int:
+        """Write rows `first` and on straight to their places; returns 0 if all values fit."""
+        step, to = blocks[0].steps[self.matrix], (places, blocks.unit, blocks.targets[self.matrix])
+        like = (self.source, self.target)
+        if step:
+            return int(scatter_turned(self.columns, self.slots, step, first, *to, *like))
+        row_bytes = blocks[0].matrices[self.matrix].strides[0]
+        return int(scatter(self.columns, self.slots, row_bytes, first, *to, *like))
 
     @property
     def order(self) -> list[int]:
@@ -198,7 +221,7 @@ class _Group:
         if matrix.dtype.itemsize == self.target.itemsize:
             return self
         source, target = _moved_as(next(iter(self.arrays.values())).dtype, matrix.dtype)
-        return replace(self, row_bytes=matrix.row_bytes, source=source, target=target)
+        return replace(self, source=source, target=target)
 
     def check(self, lost: int) -> None:
         """If a value did not fit, find its column."""
@@ -207,7 +230,7 @@ class _Group:
         limits: Any = (np.finfo if self.target.dtype.kind == "f" else np.iinfo)(self.target.dtype)
         for name, array in self.arrays.items():
             values = array[np.isfinite(array)] if self.target.dtype.kind == "f" else array
-            low, high = values.min(), values.max()
+            low, high = (values.min(), values.max()) if values.size else (0, 0)
             if low < limits.min or high > limits.max:
                 raise DtypeError(
                     f"column {name!r} has values from {low} to {high}, which do not fit {self.target.dtype}; deliver "

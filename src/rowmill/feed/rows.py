@@ -1,7 +1,7 @@
 """Whole rows on their way to places in blocks.
 
 Comes in: the address of rows that stand one after another, and places. Goes out: nothing; rows are copied. Called by
-`kernels`, here and of the store; everything here releases the GIL.
+`kernels`, and by the store; everything here releases the GIL.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ def copy_rows(source: Any, row_bytes: Any, times: Any, places: Any, unit: Any, t
         _copy_values(row, places, unit, targets, ONES)
     elif size == 2:
         _copy_values(row, places, unit, targets, TWOS)
+    elif (size == VECTOR or size == 2 * VECTOR) and times == 1:
+        _copy_short_rows(row, size, places, unit, targets)
     else:
         _copy_rows(row, size, times, places, unit, targets)
 
@@ -56,6 +58,19 @@ def _copy_values(source: Any, places: Any, unit: Any, targets: Any, like: Any) -
     values, size, share = value_at(source, like), uint64(like.itemsize), 1.0 / unit
     for i in range(uint64(places.size)):
         value_at(address_of(places[i], unit, share, targets, size), like)[0] = values[i]
+
+
+@njit(nogil=True, cache=True)
+def _copy_short_rows(row: Any, size: Any, places: Any, unit: Any, targets: Any) -> None:
+    """Rows of one vector: several share a line, so none is asked for."""
+    share = 1.0 / unit
+    for i in range(uint64(places.size)):
+        row += size
+        end = address_of(places[i], unit, share, targets, size) + size
+        if size == VECTOR:
+            copy_vectors(end, row, uint64(1))
+        else:
+            copy_wide_vectors(end, row, uint64(1))
 
 
 @njit(nogil=True, cache=True)

@@ -1,7 +1,7 @@
 """What Numba has no words for: pointers made of addresses, asking the cache for a line or writing past it, and values
 copied or turned in vectors.
 
-Instructions that kernels are made of. Called by `kernels`, here and of the store.
+Instructions that kernels are made of. Called by `kernels` and `rows`, and by those of the store.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def begin(lanes: Any) -> None:
 
 @njit(nogil=True, cache=True)
 def add(lanes: Any, address: Any, count: Any) -> None:
-    """Add bytes to the lanes: a multiple of four for each lane, but for the last that are added."""
+    """Add bytes to the lanes: a multiple of four times as many as there are lanes, but for the last that are added."""
     words = uint64(count) >> uint64(2)
     whole = words // uint64(LANES) * uint64(LANES)
     data, at = value_at(address, WORDS), uint64(0)

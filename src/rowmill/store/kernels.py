@@ -21,7 +21,7 @@ AHEAD = 32  # rows that are asked for before they are read: DRAM answers in the 
 AGAIN = 8  # rows that are asked for once more: of many that are asked for, the processor forgets some
 STREAM_BYTES = 4 << 20  # what stays in the cache until it is used is written there, and more is not
 STAGE_BYTES = 4096  # put together before they are written past the cache
-STAGED_ROW_BYTES = 4096  # longer rows fill enough lines by themselves
+STAGED_ROW_BYTES = 16 << 10  # longer rows are written through the cache
 
 UNFIT, INTERRUPTED = -1, errno.EINTR  # no number of an error, and one that is none
 
@@ -37,7 +37,7 @@ def gather_rows(source: Any, row_bytes: Any, times: Any, rows: Any, places: Any,
     would otherwise read every line before it is overwritten. `times` as in `copy_rows`.
     """
     room, share, count = uint64(row_bytes * times), 1.0 / unit, uint64(places.size)
-    past_the_cache = room <= uint64(STAGED_ROW_BYTES) and count * room >= uint64(STREAM_BYTES)
+    past_the_cache = uint64(4) < room <= uint64(STAGED_ROW_BYTES) and count * room >= uint64(STREAM_BYTES)
     start, stage = uint64(0), empty(STAGE_BYTES + STAGED_ROW_BYTES + LINE if past_the_cache else 0, uint8)
     while start < count:
         stop = _end_of_run(places, start, unit, share)

@@ -18,12 +18,14 @@ from rowmill.errors import DtypeError
 from rowmill.feed.block import Array, Blocks
 from rowmill.feed.pack import Columns, Way
 from rowmill.feed.ragged import values_and_offsets
+from rowmill.store.checksum import LANES
 from rowmill.store.kernels import UNFIT, hand_on
 from rowmill.store.pieces import Piece
 from rowmill.store.read import summed
 from rowmill.store.store import Store
 from rowmill.store.windows import Windows
 
+SUMMED_ROWS = 4 * LANES  # of any size give each lane of a checksum as many words
 NO_ORDERS = np.empty((0, 6), np.uint64)
 
 
@@ -107,7 +109,8 @@ class _Way(Way):
     """The same, and on to the files of a store."""
 
     def __init__(self, store: Store, blocks: Blocks) -> None:
-        super().__init__(store.shape.layout, blocks, store.shape.piece_rows, store.room())
+        rows, room = store.shape.piece_rows, store.room()
+        super().__init__(store.shape.layout, blocks, rows, room=room, multiple=SUMMED_ROWS)
         self._files = np.array(store.handles, np.int32)
 
     def hand_on(self, columns: Columns, first: int, places: NDArray[np.uint32], start: int) -> int:
