@@ -74,6 +74,10 @@ class StoreError(RowmillError, RuntimeError):
     """A store that is not there, or not complete, where one is needed."""
 
 
+class UncomparableError(StoreError):
+    """A function of a workflow of which it cannot be told whether it has changed."""
+
+
 class DamagedStoreError(StoreError):
     """A store whose bytes are not those that were written. Never reaches the training loop: the store is rebuilt."""
 

@@ -187,12 +187,13 @@ class Workflow:
         for name in whole.inputs:
             if name not in data.schema:
                 raise missing(name, data.columns)
-        prepare, fingerprint = partial(known.step, training=folds), f"{self.fingerprint()} {folds}"
+        (letters, doubt), prepare = self._identity(), partial(known.step, training=folds)
+        made_by = (prepare, known.output_schema, f"{letters} {folds}", doubt)
         source: Source
         if whole.program.row_for_row:
-            source = TransformedSource(data.source, prepare, known.output_schema, fingerprint)
+            source = TransformedSource(data.source, *made_by)
         else:
-            source = SpooledSource(data.source, data.fragments, prepare, known.output_schema, fingerprint)
+            source = SpooledSource(data.source, data.fragments, *made_by)
         made = Dataset(source, schema=known.output_schema, base_dataset=data.base_dataset)
         made.part_bytes, made.client = data.part_bytes if whole.program.row_for_row else None, self.client
         return made
@@ -231,6 +232,10 @@ class Workflow:
 
     def fingerprint(self) -> str:
         """Some letters that change when a setting, a function or anything learnt does."""
+        return self._identity()[0]
+
+    def _identity(self) -> tuple[str, str]:
+        """The fingerprint, and what it cannot tell of a function."""
         from rowmill.graph.save import fingerprint
 
         return fingerprint(self.output_node, self._fitted, self._removed)

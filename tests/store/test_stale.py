@@ -2,13 +2,15 @@
 
 import os
 import shutil
+import threading
 
+import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from rowmill import Dataset
-from rowmill.errors import CacheWarning
+from rowmill import Dataset, Workflow, ops
+from rowmill.errors import ArgumentError, CacheWarning, StoreError
 from tests.conftest import make_table, write_files
 from tests.store.common import epochs, stream
 
@@ -117,3 +119,29 @@ def test_lists_changed_within_a_frame(tmp_path):
 def test_the_same_files_elsewhere_are_another_store(tmp_path, folder):
     write_files(tmp_path / "copy", make_table(1003))
     assert stream(tmp_path / "copy", tmp_path).kept.name != stream(folder, tmp_path).kept.name
+
+
+def test_a_function_that_cannot_be_told_from_a_changed_one(tmp_path):
+    """Rows that it makes are never stored: refused with a folder, streamed with "auto"."""
+    lock = threading.Lock()
+    data = Dataset(make_table(50))
+    made = Workflow((["x2"] >> ops.LambdaOp(lambda column: (lock, column * 2)[1])) + ["label"]).transform(data)
+    with pytest.raises(ArgumentError, match=r"a workflow whose function uses an object of type _thread.lock"):
+        stream(made, tmp_path / "cache", columns=["x2"])
+    streamed = stream(made, "auto", columns=["x2"])
+    assert len(epochs(streamed)) == 2 and "cannot be told" in streamed.kept.text()
+    with pytest.raises(StoreError, match="cannot be stored: a workflow whose function"):
+        stream(made, "auto", columns=["x2"], shuffle="full").take(np.arange(3))
+
+
+def test_a_function_with_another_default_makes_another_store(tmp_path):
+    data = Dataset(make_table(50))
+
+    def stored(factor):
+        double = lambda column, by=factor: column * by  # noqa: E731
+        made = Workflow((["x2"] >> ops.LambdaOp(double)) + ["label"]).transform(data)
+        return epochs(stream(made, tmp_path / "cache", columns=["x2"])), epochs(stream(made, columns=["x2"]))
+
+    for factor in (2, 2, 3):
+        with_store, without = stored(factor)
+        assert with_store == without

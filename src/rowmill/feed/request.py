@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import polars as pl
 
+from rowmill.errors import UncomparableError
 from rowmill.feed.layout import Selection
 from rowmill.feed.stored import Request
 from rowmill.sources.source import Fragment, Source
@@ -31,7 +32,10 @@ def request(
         empty = selection.prepare(source.read(Fragment(0, 0, 0), selection.columns), "an empty table")
         inner = (cast("pl.List", empty.schema[name]).inner for name in layout.ragged)
         lists = tuple(pl.Series([], dtype=cast("Any", dtype)).to_numpy().dtype for dtype in inner)
-    where, state = source.stamp()
+    try:
+        where, state = source.stamp()
+    except UncomparableError as error:
+        where, state, problem = "", "", str(error)
     made = [expression.meta.serialize() for expression in selection.expressions]
     form = repr((selection.columns, layout, made, pl.__version__))
     rows = sum(fragment.rows for fragment in fragments)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 
 from rowmill.errors import ArgumentError
 from rowmill.graph.codec import Tables, encode
+from rowmill.graph.functions import letters_of
 from rowmill.graph.node import Apply, Named, Node, Only, Select, Without, walk
 from rowmill.graph.operator import Fitted, Operator
 from rowmill.schema import Schema
@@ -108,24 +110,16 @@ def function_name(function: Any) -> str:
     return name
 
 
-def fingerprint(output: Node, fitted: Mapping[int, Fitted], removed: frozenset[str]) -> str:
-    """Letters that change with any setting, function or statistic."""
-    tables = Tables()
-    text = json.dumps(describe(output, fitted, tables, _code_of), sort_keys=True) + repr(sorted(removed))
+def fingerprint(output: Node, fitted: Mapping[int, Fitted], removed: frozenset[str]) -> tuple[str, str]:
+    """Letters that change with any setting, function or statistic; and what they cannot tell of a function, if so."""
+    tables, doubts = Tables(), list[str]()
+    name = partial(letters_of, doubts=doubts)
+    text = json.dumps(describe(output, fitted, tables, name), sort_keys=True) + repr(sorted(removed))
     seen = hashlib.sha256(text.encode())
     for frame in tables.frames:
         seen.update(repr(frame.schema).encode())
         seen.update(frame.hash_rows(seed=0).to_numpy().tobytes() if frame.width else b"")
-    return seen.hexdigest()[:16]
-
-
-def _code_of(function: Any) -> str:
-    """A function by what it does, as far as that can be seen: its code, constants and what it encloses."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return repr(function)
-    enclosed = [repr(cell.cell_contents) for cell in getattr(function, "__closure__", None) or ()]
-    return sha256(repr((code.co_code, code.co_names, [repr(c) for c in code.co_consts], enclosed)).encode())
+    return seen.hexdigest()[:16], doubts[0] if doubts else ""
 
 
 def table_file(number: int) -> str:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import polars as pl
 
+from rowmill.errors import UncomparableError
 from rowmill.lock import Lock
 from rowmill.schema import Schema
 from rowmill.sources.fingerprint import of_values
@@ -36,8 +37,9 @@ Prepare = Callable[[tuple[str, ...]], Step]  # the step that makes some of the c
 class TransformedSource:
     """The rows of `base`, with the columns that a transformation makes of them."""
 
-    def __init__(self, base: Source, prepare: Prepare, schema: Schema, fingerprint: str) -> None:
+    def __init__(self, base: Source, prepare: Prepare, schema: Schema, fingerprint: str, doubt: str = "") -> None:
         self.base = base
+        self._doubt = doubt
         self._prepare = prepare
         self._schema = schema
         self._fingerprint = fingerprint
@@ -66,6 +68,7 @@ class TransformedSource:
         return of_values(self.base.fingerprint(), self._fingerprint)
 
     def stamp(self) -> tuple[str, str]:
+        _check(self._doubt)
         where, state = self.base.stamp()
         return where, of_values(state, self._fingerprint)
 
@@ -79,9 +82,16 @@ class SpooledSource:
     """What a transformation makes of whole partitions, kept in a temporary folder once it has been run."""
 
     def __init__(
-        self, base: Source, partitions: Sequence[Fragment], prepare: Prepare, schema: Schema, fingerprint: str
+        self,
+        base: Source,
+        partitions: Sequence[Fragment],
+        prepare: Prepare,
+        schema: Schema,
+        fingerprint: str,
+        doubt: str = "",
     ) -> None:
         self._base = base
+        self._doubt = doubt
         self._partitions = partitions
         self._prepare = prepare
         self._schema = schema
@@ -126,6 +136,7 @@ class SpooledSource:
         return of_values(self._base.fingerprint(), self._fingerprint, tuple(self._partitions))
 
     def stamp(self) -> tuple[str, str]:
+        _check(self._doubt)
         where, state = self._base.stamp()
         return where, of_values(state, self._fingerprint, tuple(self._partitions))
 
@@ -147,3 +158,9 @@ def _bytes(schema: Schema, name: str) -> float:
     column = schema[name]
     size = value_bytes(polars_type(column.dtype))
     return 8 + size * (column.width or 8) if column.is_list else size
+
+
+def _check(doubt: str) -> None:
+    """Rows made by a function that may have changed unseen cannot be told from others."""
+    if doubt:
+        raise UncomparableError(f"a workflow whose function uses {doubt}, which cannot be told from a changed one")
