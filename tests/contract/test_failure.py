@@ -52,6 +52,13 @@ def test_the_original_error_with_file_and_row_group(folder, kind, position):
     assert ids == list(range(failed_at // 64 * 64)), "complete batches before the failure, and nothing else"
 
 
+def test_the_original_error_where_the_last_batch_would_be_padded(folder):
+    loader, error = itr(folder, batch_size=5000, last="pad", memory="4MB"), ValueError("deliberate")
+    break_reading(loader, error, lambda number: True)
+    with pytest.raises(ValueError, match="deliberate"):
+        list(loader)
+
+
 def test_stop_iteration_is_an_error_and_not_the_end(folder):
     loader = itr(folder)
     break_reading(loader, StopIteration("deliberate"), lambda number: number == 3)

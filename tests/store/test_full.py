@@ -135,9 +135,12 @@ def test_rows_by_number(stored):
         assert [features["tags__values"][a:b].tolist() for a, b in pairwise(offsets)] == [
             frame["tags"][row].to_list() for row in wanted
         ]
-    for beyond in (1003, [-1004]):
-        with pytest.raises(IndexError, match="of a table of 1003 rows"):
-            loader.take(beyond)
+    for beyond in (1003, -1004):
+        with pytest.raises(IndexError, match=f"row {beyond} of a table of 1003 rows"):
+            loader.take([0, beyond])
+    for wrong in ([[1, 2]], [True, False], ["a"], [1.5], [None]):
+        with pytest.raises(ArgumentError, match="wanted"):
+            loader.take(wrong)
     with pytest.raises(StoreError, match="pass cache="):
         Loader(Dataset(stored / "table"), 100).take([1])
 

@@ -100,7 +100,7 @@ class Filling:
 
     def _pad(self) -> None:
         """Zeros where the last batch has rows that stand for nothing."""
-        if self.chunk.padding:
+        if self.chunk.padding and self._blocks:
             block = self._blocks[self.chunk.rows // self._blocks[0].rows]
             for matrix in block.view(self.chunk.rows % block.rows, self.chunk.padding):
                 matrix[...] = 0

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from rowmill.errors import ArgumentError
 from rowmill.feed.block import Layout
 from rowmill.feed.feed import Read
 from rowmill.feed.pack import Dealer, Decode
@@ -61,10 +62,14 @@ def as_rows(rows: Any, total: int) -> NDArray[np.int64]:
     if isinstance(rows, slice):
         return np.arange(*rows.indices(total), dtype=np.int64)
     array = np.atleast_1d(np.asarray(rows))
+    if array.ndim > 1 or (array.size and array.dtype.kind not in "iub"):
+        raise ArgumentError(f"rows of shape {array.shape} and dtype {array.dtype}; wanted numbers of rows, in one line")
     if array.dtype == bool:
+        if len(array) != total:
+            raise ArgumentError(f"a mask of {len(array)} rows for a table of {total}; wanted as many as the table has")
         array = np.flatnonzero(array)
-    numbers = array.astype(np.int64, casting="same_kind") if array.size else np.empty(0, np.int64)
-    numbers = np.where(numbers < 0, numbers + total, numbers)
-    if numbers.size and not (numbers.min() >= 0 and numbers.max() < total):
-        raise IndexError(f"row {int(numbers.max())} of a table of {total} rows")
-    return numbers
+    numbers = array.astype(np.int64)
+    beyond = (numbers < -total) | (numbers >= total)
+    if beyond.any():
+        raise IndexError(f"row {array[beyond.argmax()]} of a table of {total} rows")
+    return np.where(numbers < 0, numbers + total, numbers)

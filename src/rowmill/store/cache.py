@@ -56,7 +56,7 @@ def open_cache(cache: str | os.PathLike[str] | None, cache_size: int | float | s
         return None
     if not isinstance(cache, str | os.PathLike) or cache == "":
         raise ArgumentError(f"cache={cache!r}; wanted a folder, 'auto', or None")
-    return Cache(None if cache == "auto" else Path(cache).absolute(), limit)
+    return Cache(None if cache == "auto" else Path(cache).expanduser().absolute(), limit)
 
 
 class Kept:
@@ -148,6 +148,11 @@ class Kept:
             self._finishing.join()
             self._renew()
         store = self._store
+        if self.tier == "source":
+            raise StoreError(
+                f"random access and shuffle='full' need all rows in a store, and these cannot be stored: {self.why}; "
+                f"give another cache=, or another shuffle"
+            )
         if store is None or not (store.full or not store.missing(0, self.shape.rows)):
             raise StoreError(
                 f"random access and shuffle='full' need all {self.shape.rows:,} rows in the store, and it has "
@@ -164,7 +169,7 @@ class Kept:
         except DamagedStoreError as error:
             self._rebuild(store, error)
             raise StoreError(
-                f"the store {self.name} was damaged ({error}); it is being rebuilt: call loader.build_cache()"
+                f"the store {self.name} was damaged ({error}) and is gone; call loader.build_cache() to build it again"
             ) from error
         return store
 
