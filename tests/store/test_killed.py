@@ -13,6 +13,7 @@ import pytest
 from tests.conftest import make_table, write_files
 from tests.store.common import THOROUGH, epochs, large_folder, lists_folder, stream
 
+pytestmark = pytest.mark.timeout(3600 if THOROUGH else 300)
 ROOT = Path(__file__).parents[2]
 MOMENTS = 200 if THOROUGH else 25
 ROUNDS = 20 if THOROUGH else 2
