@@ -7,16 +7,14 @@ import signal
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 
 import pytest
 
 import rowmill
 from rowmill.errors import ForkedError
-from rowmill.feed.feed import THREAD_NAME
 from rowmill.loader.torch import Loader, TorchAsyncItr
-from tests.conftest import make_table, write_files
+from tests.conftest import feed_threads, make_table, write_files
 
 TIMES = 200
 
@@ -33,15 +31,11 @@ def itr(folder, **settings):
     return TorchAsyncItr(rowmill.Dataset(folder), ["id"], ["x1"], ["label"], **settings)
 
 
-def threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith(THREAD_NAME)]
-
-
 def gone(seconds: float = 1.0) -> bool:
     deadline = time.monotonic() + seconds
-    while threads() and time.monotonic() < deadline:
+    while feed_threads() and time.monotonic() < deadline:
         time.sleep(0.0005)
-    return not threads()
+    return not feed_threads()
 
 
 STAGES = ["read", "prepare", "places", "deal", "tensors"]
@@ -205,7 +199,7 @@ EXIT = textwrap.dedent("""
     import numpy as np
     from rowmill.feed import kernels, permute
     permute.deal(permute.permutation(4, 0).size, 2, 0)  # compiled once, for all children
-    x, places, sizes = np.zeros(4), np.zeros(1, np.uint32), (np.full(1, 8), np.ones(1, np.int64))
+    x, places, sizes = np.zeros(4), np.zeros(1, np.uint32), (np.full(1, 8), np.array([[0, 0, 0, 8, 1]]))
     address = np.array([x.ctypes.data], np.uint64)
     kernels.stacker(np.dtype("u8"), np.dtype("u8"), False)
     kernels.deal(np.empty((0, 6), np.uint64), 0, 1, address, *sizes, places, 4, address.reshape(1, 1))
@@ -262,4 +256,4 @@ def test_a_hundred_epochs_grow_nothing(tmp_path):
     gc.collect()
     rss_after, files_after, _ = measure()
     assert rss_after - rss < 5, f"{rss_after - rss:.1f} MB more"
-    assert files_after <= files and not threads()
+    assert files_after <= files and not feed_threads()

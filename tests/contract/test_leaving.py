@@ -6,15 +6,13 @@ import random
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 
 import pytest
 
 import rowmill
-from rowmill.feed.feed import THREAD_NAME
 from rowmill.loader.torch import TorchAsyncItr
-from tests.conftest import make_table, write_files
+from tests.conftest import feed_threads, make_table, write_files
 
 
 @pytest.fixture
@@ -27,10 +25,6 @@ def itr(folder):
     return TorchAsyncItr(
         rowmill.Dataset(folder), ["id"], ["x1"], ["label"], batch_size=100, shuffle=True, memory="200KB", threads=3
     )
-
-
-def threads() -> int:
-    return sum(thread.name.startswith(THREAD_NAME) for thread in threading.enumerate())
 
 
 def open_files() -> int:
@@ -46,7 +40,7 @@ def test_breaks_at_random_moments(table, capsys):
         for number, _ in enumerate(loader):
             if number == stop:
                 break
-        assert threads() == 0
+        assert not feed_threads()
     assert open_files() <= before
     with capsys.disabled():
         print("\n200 breaks: no thread, no open file left", end=" ")
@@ -60,7 +54,7 @@ def test_errors_in_the_loop_body(table, capsys):
             for number, _ in enumerate(loader):
                 if number == stop:
                     _ = 1 / 0
-        assert threads() == 0
+        assert not feed_threads()
     with capsys.disabled():
         print("\n200 errors in the loop body: no thread left", end=" ")
 
@@ -75,14 +69,14 @@ def test_forgotten_iterators_are_collected(table):
         del batches, cycle
         gc.collect()
         deadline = time.monotonic() + 2
-        while threads() and time.monotonic() < deadline:
+        while feed_threads() and time.monotonic() < deadline:
             time.sleep(0.001)
-        assert threads() == 0
+        assert not feed_threads()
 
 
 def test_an_iterator_never_started_starts_no_thread(table):
     batches = iter(itr(table))
-    assert threads() == 0
+    assert not feed_threads()
     del batches
 
 
@@ -93,7 +87,7 @@ def test_closing_is_quick_while_a_slow_consumer_holds_everything_up(table):
     started = time.perf_counter()
     batches.close()
     assert time.perf_counter() - started < 0.5
-    assert threads() == 0
+    assert not feed_threads()
 
 
 SCRIPT = textwrap.dedent("""
