@@ -19,8 +19,8 @@ def dealt(where, source, target, first, places, found, strip):
     columns, slots = where
     order = [stacker(source, target, False).address, _address(columns), 0, _address(slots), len(slots), 0]
     packed, targets = np.array([_address(strip)]), np.array([[_address(found)]])
-    sizes = np.array([strip.strides[0]]), np.array([1])
-    return deal(np.array([order], np.uint64), first, len(strip), packed, *sizes, places, len(found), targets)
+    sizes, parts = np.array([strip.strides[0]]), np.array([[0, 0, 0, strip.strides[0], 1]])
+    return deal(np.array([order], np.uint64), first, len(strip), packed, sizes, parts, places, len(found), targets)
 
 
 @pytest.mark.parametrize(

@@ -49,9 +49,10 @@ def warm():
     from rowmill.feed import permute, rows
     from rowmill.store import checksum
 
-    room = np.zeros(4096, np.uint8)
+    room, line = np.zeros(4096, np.uint8), np.array([[0, 0, 0, 8, 1]])
     at = np.uint64(room.__array_interface__["data"][0])
-    rows.copy_rows(at, 8, 1, permute.deal(2, 2, 3), 4, np.array([at + np.uint64(512)], np.uint64))
+    targets = np.array([[at + np.uint64(512)]], np.uint64)
+    rows.copy_parts(np.array([at], np.uint64), np.array([8]), line, permute.deal(2, 2, 3), 4, targets)
     checksum.digest(at, 100, np.uint64(0))
 
 

@@ -98,7 +98,7 @@ def test_cut_while_it_is_open(built):
     wanted = epochs(stream(folder), 2)
     again = stream(folder, stored.parent)
     assert digest(again.batches()) == wanted[0]
-    os.truncate(stored / "int32_0.memmap", 8)
+    os.truncate(stored / "int32.memmap", 8)
     with pytest.warns(CacheWarning, match="built again"):
         assert digest(again.batches()) == wanted[1]
     settle(again)
@@ -106,7 +106,7 @@ def test_cut_while_it_is_open(built):
 
 def test_damage_before_a_full_shuffle_is_an_error_that_says_what_to_do(built):
     folder, stored, _ = built
-    flip(stored / "int32_0.memmap", 100, random.Random(1))
+    flip(stored / "int32.memmap", 100, random.Random(1))
     full = stream(folder, stored.parent, shuffle="full")
     with pytest.warns(CacheWarning, match="built again"), pytest.raises(StoreError, match="build_cache"):
         full.batches()

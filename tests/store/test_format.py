@@ -91,14 +91,7 @@ def test_nobody_can_write_through_a_map(stored, tmp_path):
 
 def test_only_what_the_page_names_is_in_the_folder(stored):
     names = {str(path.relative_to(stored)) for path in stored.rglob("*") if path.is_file()}
-    matrices = {
-        "int32_0.memmap",
-        "int32_1.memmap",
-        "float32_2.memmap",
-        "float64.memmap",
-        "float32_4.memmap",
-        "bool.memmap",
-    }
+    matrices = {f"{dtype}.memmap" for dtype in ("int32", "float32", "float64", "bool")}
     lists = {f"lists/{name}" for name in ("meta.json", "values_0.memmap", "offsets_0.memmap")}
     assert names == {"manifest.json", "meta.json", "journal", "claims"} | matrices | lists
 

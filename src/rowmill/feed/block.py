@@ -8,7 +8,7 @@ a view of it any more, so a batch that the user keeps is never overwritten.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -39,6 +39,11 @@ class Matrix:
     @property
     def row_bytes(self) -> int:
         return self.width * self.dtype.itemsize
+
+    @property
+    def of_width(self) -> Iterable[tuple[str, int]]:
+        """Each column, and its values per row."""
+        return zip(self.columns, self.widths or (1,) * len(self.columns), strict=True)
 
 
 @dataclass(frozen=True)
@@ -71,13 +76,13 @@ class Layout:
 class Block:
     """Room for `rows` rows of every matrix of a layout, row after row."""
 
-    __slots__ = ("matrices", "rows", "steps", "targets", "unit")
+    __slots__ = ("layout", "matrices", "rows", "steps", "targets", "unit")
 
     turned = False
 
     def __init__(self, layout: Layout, rows: int, rooms: Sequence[Array]) -> None:
         """`rooms`: for each matrix the bytes it is given, aligned for its dtype."""
-        self.rows = rows
+        self.layout, self.rows = layout, rows
         self.unit = max(1, rows)  # rows that stand together
         self.matrices: list[Array] = []
         self.targets: list[NDArray[np.uint64]] = []  # where each unit of a matrix begins
@@ -125,7 +130,7 @@ class TurnedBlock(Block):
     turned = True
 
     def __init__(self, layout: Layout, rows: int, memory: NDArray[np.uint8], batch_rows: int) -> None:
-        self.rows, self.unit = rows, batch_rows
+        self.layout, self.rows, self.unit = layout, rows, batch_rows
         parts, size = turned_parts(layout.matrices, batch_rows)
         room = carved(memory, [rows // batch_rows * size])[0]
         self._batches = room.reshape(rows // batch_rows, size)
@@ -158,6 +163,10 @@ class Blocks(tuple[Block, ...]):
     @property
     def unit(self) -> int:
         return self[0].unit
+
+    @property
+    def layout(self) -> Layout:
+        return self[0].layout
 
     @cached_property
     def targets(self) -> NDArray[np.uint64]:

@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba import carray, cfunc, njit, types
 from numba.extending import intrinsic, overload
 
-from rowmill.feed.rows import address_of, copy_rows
+from rowmill.feed.rows import address_of, copy_parts
 from rowmill.feed.vectors import expect, fetch, turn_eight, turn_four, value_at
 
 TILE_ROWS = 512
@@ -32,7 +32,7 @@ def deal(
     strip: Any,
     packed: Any,
     row_bytes: Any,
-    times: Any,
+    parts: Any,
     places: Any,
     unit: Any,
     targets: Any,
@@ -41,25 +41,23 @@ def deal(
     lost = 0
     for at in range(0, places.size, strip):
         to = (places[at : at + strip], unit, targets)
-        found = deal_strip(orders, first + at, packed, row_bytes, times, *to)
+        found = deal_strip(orders, first + at, packed, row_bytes, parts, *to)
         lost = lost if lost else found
     return lost
 
 
 @njit(nogil=True, cache=True)
 def deal_strip(
-    orders: Any, first: Any, packed: Any, row_bytes: Any, times: Any, places: Any, unit: Any, targets: Any
+    orders: Any, first: Any, packed: Any, row_bytes: Any, parts: Any, places: Any, unit: Any, targets: Any
 ) -> int:
     """Stack rows in memory that stays in the cache, and copy them from there as a whole. Written to their places four
     values at a time, Criteo rows took up to twice as long; rows that are no longer than a vector or two took less.
 
-    `orders` say which columns are stacked (see `pack`), `packed` where each matrix is. One whose rows take no bytes is
-    left out. `times` as in `copy_rows`. Returns 0; or a number from 1 on, of the first order that lost a value.
+    `orders` say which columns are stacked (see `pack`), `packed` where each matrix is, `parts` what becomes of it.
+    Returns 0; or a number from 1 on, of the first order that lost a value.
     """
     lost: int = stack_all(orders, first, places.size, packed, row_bytes)
-    for matrix in range(packed.size):
-        if row_bytes[matrix]:
-            copy_rows(packed[matrix], row_bytes[matrix], times[matrix], places, unit, targets[matrix])
+    copy_parts(packed, row_bytes, parts, places, unit, targets)
     return lost
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from rowmill.errors import DtypeError
 from rowmill.feed.block import Array, Block, Blocks, Layout, Matrix
 from rowmill.feed.kernels import deal, scatter, scatter_turned, stack_all, stacker
+from rowmill.feed.parts import MATRIX, NUMBER, OFFSET, parts
 
 STRIP_BYTES = 640 << 10  # packed at a time: what stays in the cache of a core, or almost
 EIGHT = 8  # rows that are stacked at a time
@@ -44,36 +45,26 @@ class Dealer(Protocol):
         ...
 
 
-class Way:
-    """From packed rows to blocks, as kernels are told of it: where a strip of rows is packed, how long they are and how
-    many times as long they become, and where they go."""
+def strip_rows(layout: Layout, most: int, multiple: int = EIGHT) -> int:
+    """How many rows of a layout are packed at a time: a multiple of so many, unless all that there are."""
+    return min(most, max(1, STRIP_BYTES // max(1, layout.row_bytes) // multiple) * multiple)
 
-    def __init__(
-        self,
-        layout: Layout,
-        blocks: Blocks,
-        rows: int,
-        *,
-        without: Collection[int] = (),
-        room: NDArray[np.uint8] | None = None,
-        multiple: int = EIGHT,
-    ) -> None:
-        """For at most so many rows of all matrices but some, to be packed in the room that is given, or in some of its
-        own. A strip has a multiple of so many rows, but for the last."""
-        self.without = without
-        self.strip = min(rows, max(1, STRIP_BYTES // max(1, layout.row_bytes) // multiple) * multiple)
-        self._layout = layout
-        self._room = np.empty(Block.nbytes(layout, self.strip), np.uint8) if room is None else room
-        sizes = [0 if number in without else matrix.row_bytes for number, matrix in enumerate(layout.matrices)]
-        wanted = zip(layout.matrices, blocks[0].matrices, strict=True)
-        self._row_bytes = np.array(sizes, np.int64)
-        self._times = np.array([to.itemsize // matrix.dtype.itemsize for matrix, to in wanted], np.int64)
+
+class Way:
+    """From packed rows to blocks, as kernels are told of it: where rows are packed, and what goes where from there."""
+
+    def __init__(self, layout: Layout, blocks: Blocks, room: NDArray[np.uint8], without: Collection[int] = ()) -> None:
+        """For rows that are packed in this layout in the room that is given; without some matrices of the blocks."""
+        self._layout, self._room = layout, room
+        self._row_bytes = np.array([matrix.row_bytes for matrix in layout.matrices], np.int64)
+        lines = parts(layout, blocks.layout)
+        self._parts = lines[[number not in without for number in lines[:, NUMBER]]]
         self.to = (blocks.unit, blocks.targets)
 
     def packed(self, rows: int) -> tuple[Block, tuple[Array, ...]]:
         """Room for so many rows; and what kernels are told of it."""
         block = Block.within(self._layout, rows, self._room)
-        return block, (np.array(block.addresses, np.uint64), self._row_bytes, self._times)
+        return block, (np.array(block.addresses, np.uint64), self._row_bytes, self._parts)
 
 
 class Columns:
@@ -93,9 +84,10 @@ class Columns:
             for number, (matrix, step) in enumerate(zip(self.layout.matrices, blocks[0].steps, strict=True))
             if step or (matrix.row_bytes <= SHORT_BYTES and not matrix.widths)
         ]
-        way = Way(self.layout, blocks, len(places), without=straight)
+        strip = strip_rows(self.layout, len(places))
+        way = Way(self.layout, blocks, np.empty(Block.nbytes(self.layout, strip), np.uint8), straight)
         for part, first, rows, at in self._over(start, len(places)):
-            part.deal(first, places[at : at + rows], blocks, way)
+            part.deal(first, places[at : at + rows], blocks, straight, strip, way)
 
     def _over(self, start: int, rows: int) -> Iterator[tuple[_Part, int, int, int]]:
         """The parts that hold these rows: with which of its own each begins, how many they are, how many are before."""
@@ -105,11 +97,11 @@ class Columns:
                 yield part, first - part.start, last - first, first - start
 
     def into(self, layout: Layout) -> Columns:
-        """The same columns on their way to blocks of another layout, which may hold integers in fewer bytes."""
+        """The same columns on their way to blocks of another layout, which may have fewer matrices, and fewer bytes."""
         if layout == self.layout:
             return self
-        made = copy(self)
-        made.layout, made._parts = layout, [part.into(layout) for part in self._parts]
+        made, lines = copy(self), parts(layout, self.layout)
+        made.layout, made._parts = layout, [part.into(layout, lines) for part in self._parts]
         return made
 
     def orders(self, start: int, rows: int) -> tuple[NDArray[np.uint64], int] | None:
@@ -164,9 +156,14 @@ class _Part:
             kernel = _moved_as(dtype, matrix.dtype)
             yield _Group(number, addresses, strides, slots, *kernel, named)
 
-    def into(self, layout: Layout) -> _Part:
-        made = copy(self)
-        made.groups = [group.into(layout.matrices[group.matrix]) for group in self.groups]
+    def into(self, layout: Layout, lines: NDArray[np.int64]) -> _Part:
+        made, lists = copy(self), dict[tuple[Any, ...], list[_Group]]()
+        for line in lines:
+            for group in self.groups:
+                if group.matrix == line[NUMBER]:
+                    moved = group.into(layout.matrices[line[MATRIX]], int(line[MATRIX]), int(line[OFFSET]))
+                    lists.setdefault(moved.kind, []).append(moved)
+        made.groups = [_joined(groups) for groups in lists.values()]
         made.__dict__.pop("orders", None)  # those of other groups
         return made
 
@@ -175,16 +172,23 @@ class _Part:
         """What `kernels.stack_all` is told: a line for each group."""
         return np.array([group.order for group in self.groups], np.uint64)
 
-    def deal(self, first: int, places: NDArray[np.uint32], blocks: Blocks, way: Way) -> None:
+    def deal(
+        self,
+        first: int,
+        places: NDArray[np.uint32],
+        blocks: Blocks,
+        straight: Collection[int],
+        strip: int,
+        way: Way,
+    ) -> None:
         packed = []
         for number, group in enumerate(self.groups):
-            if group.matrix in way.without:
+            if group.matrix in straight:
                 group.check(group.scatter(first, places, blocks))
             else:
                 packed.append(number)
         if packed:
-            told = way.packed(way.strip)[1]
-            lost = deal(self.orders[packed], first, way.strip, *told, places, *way.to)
+            lost = deal(self.orders[packed], first, strip, *way.packed(strip)[1], places, *way.to)
             _check([self.groups[number] for number in packed], lost)
 
 
@@ -216,12 +220,16 @@ class _Group:
         columns, slots = _address(self.columns), _address(self.slots)
         return [function, columns, _address(self.strides), slots, len(self.columns), self.matrix]
 
-    def into(self, matrix: Matrix) -> _Group:
-        """The same columns on their way to a matrix that may hold them in fewer bytes."""
-        if matrix.dtype.itemsize == self.target.itemsize:
-            return self
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What groups have in common that one order can be made of."""
+        return self.matrix, self.source.dtype, self.target.dtype, self.strides is None
+
+    def into(self, matrix: Matrix, number: int, offset: int) -> _Group:
+        """The same columns on their way to another matrix, from this byte of its rows on."""
         source, target = _moved_as(next(iter(self.arrays.values())).dtype, matrix.dtype)
-        return replace(self, source=source, target=target)
+        slots = self.slots + np.uint64(offset // matrix.dtype.itemsize)
+        return replace(self, matrix=number, slots=slots, source=source, target=target)
 
     def check(self, lost: int) -> None:
         """If a value did not fit, find its column."""
@@ -237,6 +245,20 @@ class _Group:
                     f"it in a larger type (ids as int64; for JAX set jax_enable_x64), or "
                     f"{'scale it (Normalize)' if self.target.dtype.kind == 'f' else 'encode it (Categorify)'}"
                 )
+
+
+def _joined(groups: Sequence[_Group]) -> _Group:
+    """Groups of one kind as one."""
+    if len(groups) == 1:
+        return groups[0]
+    strides = [group.strides for group in groups if group.strides is not None]
+    return replace(
+        groups[0],
+        columns=np.concatenate([group.columns for group in groups]),
+        strides=np.concatenate(strides) if strides else None,
+        slots=np.concatenate([group.slots for group in groups]),
+        arrays={name: array for group in groups for name, array in group.arrays.items()},
+    )
 
 
 def _check(groups: Sequence[_Group], lost: int) -> None:

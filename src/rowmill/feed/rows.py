@@ -11,6 +11,7 @@ from typing import Any
 from numba import njit
 from numpy import empty, int32, int64, uint8, uint16, uint32, uint64
 
+from rowmill.feed.parts import MATRIX, NUMBER, OFFSET, SIZE, TIMES
 from rowmill.feed.vectors import (
     LINE,
     UNROLLED,
@@ -25,6 +26,7 @@ from rowmill.feed.vectors import (
 )
 
 AHEAD_TO_WRITE = 64  # rows that are asked for before they are overwritten
+STRIP_ROWS = 2048  # copied to one matrix after another
 ASKED_BYTES = 1024  # of a row; of a longer one the processor foresees the rest
 
 # What pointers point to.
@@ -33,54 +35,77 @@ ONES, TWOS, FOURS, EIGHTS = empty(0, uint8), empty(0, uint16), empty(0, uint32),
 
 
 @njit(nogil=True, cache=True)
-def copy_rows(source: Any, row_bytes: Any, times: Any, places: Any, unit: Any, targets: Any) -> None:
-    """Copy rows that stand one after another at `source` to their places.
+def copy_parts(packed: Any, row_bytes: Any, parts: Any, places: Any, unit: Any, targets: Any) -> None:
+    """Copy rows that stand one after another in packed matrices to their places: for each line of `parts` (see there)
+    its part of each row. Strip by strip, so that parts of one matrix find its rows in the cache."""
+    for start in range(0, places.size, STRIP_ROWS):
+        stop = min(start + STRIP_ROWS, places.size)
+        for line in range(parts.shape[0]):
+            matrix, offset, to = parts[line, MATRIX], parts[line, OFFSET], targets[parts[line, NUMBER]]
+            step = row_bytes[matrix]
+            source = uint64(packed[matrix]) + uint64(start * step + offset)
+            copy_rows(source, step, parts[line, SIZE], parts[line, TIMES], places, start, stop, unit, to)
+
+
+@njit(nogil=True, cache=True)
+def copy_rows(
+    source: Any, step: Any, row_bytes: Any, times: Any, places: Any, start: Any, stop: Any, unit: Any, targets: Any
+) -> None:
+    """Copy rows of so many bytes, which stand `step` bytes apart from `source` on, to places `start` to `stop`.
 
     With `times` 2 they are integers of 4 bytes, which become such of 8.
     """
-    row, size = uint64(source), uint64(row_bytes)
+    row, apart, size = uint64(source), uint64(step), uint64(row_bytes)
+    begin, end = uint64(start), uint64(stop)
     if size == 4 and times == 1:  # a label
-        _copy_values(row, places, unit, targets, FOURS)
+        _copy_values(row, apart, places, begin, end, unit, targets, FOURS)
     elif size == 8 and times == 1:
-        _copy_values(row, places, unit, targets, EIGHTS)
+        _copy_values(row, apart, places, begin, end, unit, targets, EIGHTS)
     elif size == 1:
-        _copy_values(row, places, unit, targets, ONES)
+        _copy_values(row, apart, places, begin, end, unit, targets, ONES)
     elif size == 2:
-        _copy_values(row, places, unit, targets, TWOS)
+        _copy_values(row, apart, places, begin, end, unit, targets, TWOS)
     elif (size == VECTOR or size == 2 * VECTOR) and times == 1:
-        _copy_short_rows(row, size, places, unit, targets)
+        _copy_short_rows(row, apart, size, places, begin, end, unit, targets)
     else:
-        _copy_rows(row, size, times, places, unit, targets)
+        _copy_rows(row, apart, size, times, places, begin, end, unit, targets)
 
 
 @njit(nogil=True, cache=True)
-def _copy_values(source: Any, places: Any, unit: Any, targets: Any, like: Any) -> None:
-    values, size, share = value_at(source, like), uint64(like.itemsize), 1.0 / unit
-    for i in range(uint64(places.size)):
-        value_at(address_of(places[i], unit, share, targets, size), like)[0] = values[i]
+def _copy_values(
+    source: Any, step: Any, places: Any, start: Any, stop: Any, unit: Any, targets: Any, like: Any
+) -> None:
+    size, share = uint64(like.itemsize), 1.0 / unit
+    for i in range(start, stop):
+        value_at(address_of(places[i], unit, share, targets, size), like)[0] = value_at(source, like)[0]
+        source += step
 
 
 @njit(nogil=True, cache=True)
-def _copy_short_rows(row: Any, size: Any, places: Any, unit: Any, targets: Any) -> None:
+def _copy_short_rows(
+    row: Any, step: Any, size: Any, places: Any, start: Any, stop: Any, unit: Any, targets: Any
+) -> None:
     """Rows of one vector: several share a line, so none is asked for."""
     share = 1.0 / unit
-    for i in range(uint64(places.size)):
-        row += size
+    for i in range(start, stop):
         end = address_of(places[i], unit, share, targets, size) + size
         if size == VECTOR:
-            copy_vectors(end, row, uint64(1))
+            copy_vectors(end, row + size, uint64(1))
         else:
-            copy_wide_vectors(end, row, uint64(1))
+            copy_wide_vectors(end, row + size, uint64(1))
+        row += step
 
 
 @njit(nogil=True, cache=True)
-def _copy_rows(row: Any, size: Any, times: Any, places: Any, unit: Any, targets: Any) -> None:
-    room, share, count = size * uint64(times), 1.0 / unit, uint64(places.size)
-    for i in range(count):
-        if i + uint64(AHEAD_TO_WRITE) < count:
-            _fetch_row(address_of(places[i + uint64(AHEAD_TO_WRITE)], unit, share, targets, room), room)
+def _copy_rows(
+    row: Any, step: Any, size: Any, times: Any, places: Any, start: Any, stop: Any, unit: Any, targets: Any
+) -> None:
+    room, share, ahead, count = size * uint64(times), 1.0 / unit, uint64(AHEAD_TO_WRITE), uint64(places.size)
+    for i in range(start, stop):
+        if i + ahead < count:
+            _fetch_row(address_of(places[i + ahead], unit, share, targets, room), room)
         copy_row(address_of(places[i], unit, share, targets, room), row, size, times)
-        row += size
+        row += step
 
 
 @njit(nogil=True, cache=True, forceinline=True)

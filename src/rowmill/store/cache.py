@@ -28,7 +28,7 @@ from rowmill.feed.stored import Request
 from rowmill.lock import Lock
 from rowmill.sizes import parse_bytes
 from rowmill.store import files
-from rowmill.store.layout import BUILDING, FORMAT, Shape
+from rowmill.store.layout import BUILDING, FORMAT, Shape, by_dtype
 from rowmill.store.shelf import default_folder, make_room, stale
 from rowmill.store.store import Store
 from rowmill.store.write import WriteThrough, keep
@@ -64,7 +64,7 @@ class Kept:
 
     def __init__(self, cache: Cache, request: Request) -> None:
         self._cache, self._request = cache, request
-        self._widest = Shape(request.layout, request.rows, request.lists)
+        self._widest = Shape(by_dtype(request.layout), request.rows, request.lists)
         self.shape = self._widest.narrow  # until a value turns up that does not fit
         self.tier, self.why = self._choose()
         self._store: Store | None = None

@@ -14,9 +14,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rowmill.feed.block import Array, Blocks, Layout
-from rowmill.feed.rows import copy_rows
+from rowmill.feed.parts import parts
+from rowmill.feed.rows import copy_parts
 from rowmill.store.checksum import digest
-from rowmill.store.kernels import gather_rows
+from rowmill.store.kernels import gather_parts
 
 
 class Mapped:
@@ -26,18 +27,18 @@ class Mapped:
         self, layout: Layout, rows: int, addresses: Sequence[int], maps: Any, loose: pl.DataFrame | None = None
     ) -> None:
         self.layout, self.rows, self.loose = layout, rows, loose
-        self._addresses = addresses
+        self._addresses = np.array(addresses, np.uint64)
+        self._row_bytes = np.array([matrix.row_bytes for matrix in layout.matrices], np.int64)
         self._maps = maps  # what keeps the memory alive
 
     def deal(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
         """Write rows `start` and on, as many as there are places, to those places in the blocks."""
-        for number, matrix in enumerate(self.layout.matrices):
-            source = np.uint64(self._addresses[number] + start * matrix.row_bytes)
-            times = blocks[0].matrices[number].itemsize // matrix.dtype.itemsize
-            copy_rows(source, matrix.row_bytes, times, places, blocks.unit, blocks.targets[number])
+        begins = self._addresses + (start * self._row_bytes).astype(np.uint64)
+        lines = parts(self.layout, blocks.layout)
+        copy_parts(begins, self._row_bytes, lines, places, blocks.unit, blocks.targets)
 
 
-class Gathered:
+class Gathered(Mapped):
     """Rows of a store in any order, by their numbers."""
 
     def __init__(
@@ -48,16 +49,13 @@ class Gathered:
         maps: Any,
         loose: pl.DataFrame | None = None,
     ) -> None:
-        self.layout, self.rows, self.loose = layout, len(rows), loose
-        self._numbers, self._addresses, self._maps = rows, addresses, maps
+        super().__init__(layout, len(rows), addresses, maps, loose)
+        self._numbers = rows
 
     def deal(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
         """Write rows number `start` and on of those asked for to their places in the blocks."""
-        numbers, unit, targets = self._numbers[start : start + len(places)], blocks.unit, blocks.targets
-        for number, matrix in enumerate(self.layout.matrices):
-            source = np.uint64(self._addresses[number])
-            times = blocks[0].matrices[number].itemsize // matrix.dtype.itemsize
-            gather_rows(source, matrix.row_bytes, times, numbers, places, unit, targets[number])
+        numbers, lines = self._numbers[start : start + len(places)], parts(self.layout, blocks.layout)
+        gather_parts(self._addresses, self._row_bytes, lines, numbers, places, blocks.unit, blocks.targets)
 
 
 def summed(arrays: Iterable[Array], total: int = 0) -> int:

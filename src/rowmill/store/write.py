@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rowmill.errors import DtypeError
 from rowmill.feed.block import Array, Blocks
-from rowmill.feed.pack import Columns, Way
+from rowmill.feed.pack import Columns, Way, strip_rows
 from rowmill.feed.ragged import values_and_offsets
 from rowmill.store.checksum import LANES
 from rowmill.store.kernels import UNFIT, hand_on
@@ -109,8 +109,8 @@ class _Way(Way):
     """The same, and on to the files of a store."""
 
     def __init__(self, store: Store, blocks: Blocks) -> None:
-        rows, room = store.shape.piece_rows, store.room()
-        super().__init__(store.shape.layout, blocks, rows, room=room, multiple=SUMMED_ROWS)
+        super().__init__(store.shape.layout, blocks, store.room())
+        self._strip = strip_rows(store.shape.layout, store.shape.piece_rows, SUMMED_ROWS)
         self._files = np.array(store.handles, np.int32)
 
     def hand_on(self, columns: Columns, first: int, places: NDArray[np.uint32], start: int) -> int:
@@ -120,8 +120,8 @@ class _Way(Way):
             return 0
         orders, checksum, error = columns.orders(first, len(places)), 0, UNFIT
         if orders is not None:
-            _, packed = self.packed(self.strip)
-            checksum, error = hand_on(*orders, self.strip, *packed, places, *self.to, self._files, start)
+            _, packed = self.packed(self._strip)
+            checksum, error = hand_on(*orders, self._strip, *packed, places, *self.to, self._files, start)
         if error == UNFIT:
             block, packed = self.packed(len(places))
             columns.stack(first, block)
