@@ -1,6 +1,8 @@
 """A full shuffle draws from all rows at once, and rows and batches can be had by number: from a complete store."""
 
+import re
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -45,6 +47,22 @@ def test_it_does_not_depend_on_threads_and_memory(stored):
     wanted = epochs(full(stored), 2)
     assert epochs(full(stored, threads=1, memory="300kB"), 2) == wanted
     assert epochs(full(stored, seed=4), 2) != wanted
+
+
+def _advised(folder):
+    """How many maps of files in this folder are to come in huge pages, and how many are not."""
+    maps = re.findall(rf"{folder}/.*?VmFlags:(.*?)\n", Path("/proc/self/smaps").read_text(), re.S)
+    return sum(" hg" in flags for flags in maps), sum(" hg" not in flags for flags in maps)
+
+
+def test_what_is_read_at_random_comes_in_huge_pages_and_nothing_else(stored):
+    in_order = stream(stored / "table", stored / "cache", columns=["id", "x1"])
+    in_order.build_cache()
+    digest(in_order.batches())
+    assert _advised(stored / "cache") == (0, 2)  # ids in four bytes, and floats
+    at_random = full(stored, columns=["id", "x1"])
+    digest(at_random.batches())
+    assert _advised(stored / "cache") == (2, 2)
 
 
 @pytest.mark.parametrize("last", ["short", "drop", "pad"])

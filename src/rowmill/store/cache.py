@@ -364,9 +364,11 @@ def _building(name: Path) -> Path:
 
 
 def verify(store: Store) -> bool:
-    """Sum all of a store, with every core, unless that was done before."""
+    """Sum all of a store, with every core, unless that was done before; rows are then read from it at random."""
     if store.summed:
         return True
+    for held in store.maps:
+        files.expect_at_random(held)
     step = store.shape.piece_rows * 16
     starts = range(0, store.shape.rows, step)
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1), "rowmill-store") as pool:
