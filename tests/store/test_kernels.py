@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rowmill.feed.rows import copy_parts
-from rowmill.store.kernels import STREAM_BYTES, gather_parts
+from rowmill.store.gather import STREAM_BYTES, gather_parts
 
 
 def _address(array: np.ndarray) -> int:

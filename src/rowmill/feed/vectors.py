@@ -131,6 +131,29 @@ copy_half_vectors, copy_vectors, copy_wide_vectors = _vectors(VECTOR // 2), _vec
 widen_vectors = _vectors(2 * VECTOR, widened=True)
 
 
+@intrinsic(prefer_literal=True)
+def copy_whole(typing: Any, target: Any, source: Any, size: Any, times: Any) -> Any:
+    """Copy `size` bytes, at least 4, without a loop. Both numbers are known when this is compiled. With `times` 2 they
+    are integers of 4 bytes, which become such of 8."""
+    if not (isinstance(size, types.IntegerLiteral) and isinstance(times, types.IntegerLiteral)):
+        return None
+    count, wider = size.literal_value, times.literal_value
+    most = 2 * VECTOR // wider
+    each = min(most, 1 << (count.bit_length() - 1))  # bytes of a vector; the last overlaps others
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        number = 4 if wider == 2 else min(8, each)
+        of = ir.VectorType(ir.IntType(8 * number), each // number)
+        to = ir.VectorType(ir.IntType(8 * number * wider), each // number)
+        for at in [*range(0, count - each, each), count - each]:
+            value = builder.load(_before(builder, arguments[1], -at, of), align=1)
+            room = _before(builder, arguments[0], -at * wider, to)
+            builder.store(builder.sext(value, to) if wider == 2 else value, room, align=1)
+        return context.get_dummy_value()
+
+    return types.none(types.uint64, types.uint64, size, times), generate
+
+
 @intrinsic
 def turn_four(
     typing: Any, a: Any, b: Any, c: Any, d: Any, first: Any, second: Any, third: Any, fourth: Any, source: Any, to: Any

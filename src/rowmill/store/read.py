@@ -17,7 +17,7 @@ from rowmill.feed.block import Array, Blocks, Layout
 from rowmill.feed.parts import parts
 from rowmill.feed.rows import copy_parts
 from rowmill.store.checksum import digest
-from rowmill.store.kernels import gather_parts
+from rowmill.store.gather import gather_parts
 
 
 class Mapped:
@@ -50,7 +50,7 @@ class Gathered(Mapped):
         loose: pl.DataFrame | None = None,
     ) -> None:
         super().__init__(layout, len(rows), addresses, maps, loose)
-        self._numbers = rows
+        self._numbers = np.ascontiguousarray(rows, np.int64)
 
     def deal(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
         """Write rows number `start` and on of those asked for to their places in the blocks."""
