@@ -24,8 +24,14 @@ def test_a_layout_of_its_own():
         [0, 0, 0, 16, 1],
         [1, 1, 0, 16, 1],
         [2, 2, 0, 12, 1],
+        [3, 3, 0, 0, 1],
         [4, 4, 0, 4, 1],
     ]
+
+
+def test_names_do_not_matter_where_nothing_moves():
+    twice = Layout((Matrix("leaf_0", FLOAT, ("a.b",)), Matrix("leaf_1", FLOAT, ("a.b",))))
+    assert parts(twice, twice).tolist() == [[0, 0, 0, 4, 1], [1, 1, 0, 4, 1]]
 
 
 def test_a_matrix_for_each_dtype():

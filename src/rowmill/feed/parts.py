@@ -21,15 +21,19 @@ def parts(packed: Layout, wanted: Layout) -> NDArray[np.int64]:
     """For each matrix that is wanted: its number, the packed matrix it stands in, from which byte of a row on, how many
     bytes of it, and how many times as many they become. Those of one packed matrix follow each other, front to back.
 
-    Columns that stand side by side in a wanted matrix must do so in the packed one.
+    Columns that stand side by side in a wanted matrix must do so in the packed one. They are found by their names,
+    unless the layouts are the same.
     """
+    if packed == wanted:
+        same = [[number, number, 0, matrix.row_bytes, 1] for number, matrix in enumerate(wanted.matrices)]
+        return np.array(same, np.int64).reshape(-1, 5)
+    lines: list[list[int]] = []
     places: dict[str, tuple[int, int]] = {}
     for number, held in enumerate(packed.matrices):
         offset = 0
         for column, width in held.of_width:
             places[column] = (number, offset)
             offset += width * held.dtype.itemsize
-    lines = []
     for number, matrix in enumerate(wanted.matrices):
         if matrix.columns:
             inside, offset = places[matrix.columns[0]]
