@@ -1,6 +1,7 @@
 """Datasets wrapped as memory-mapped tensors: same items, clear errors that name the index, resumed and used again."""
 
 import pickle
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -94,6 +95,55 @@ def test_names_and_structure_are_kept(tmp_path):
     whole["meta", "id"][0] = 77  # a private copy of the page: the store stays as it is
     assert mapped[0]["meta"]["id"] == 0
     assert mapped[[2, 1]]["meta"]["id"].tolist() == [2, 1]
+
+
+class Pair(NamedTuple):
+    x: torch.Tensor
+    y: int
+
+
+class Made(Dataset):
+    """Items that a function makes."""
+
+    def __init__(self, make, items=40):
+        self.make, self.items = make, items
+
+    def __len__(self):
+        return self.items
+
+    def __getitem__(self, index):
+        return self.make(index)
+
+
+def test_a_namedtuple_keeps_its_names(tmp_path):
+    mapped = dataset_to_tensordict(Made(lambda i: Pair(torch.full((2,), i), -i)), folder=tmp_path, progress=False)
+    assert mapped[3]._fields == ("x", "y") and mapped[3].x.tolist() == [3, 3] and mapped[3].y == -3
+    collate = Collate_Fn(batch_size=8, transform=lambda x: x + 1)
+    batch = next(iter(DataLoader(mapped, 8, collate_fn=collate)))
+    assert isinstance(batch, Pair) and batch.x[:, 0].tolist() == list(range(1, 9))
+    assert sorted(mapped.tensordict.keys()) == ["x", "y"]
+
+
+def test_leaves_that_are_written_alike_are_told_apart(tmp_path):
+    alike = Made(lambda i: {"a.b": torch.tensor([i]), "a": {"b": torch.tensor([-i])}})
+    mapped = dataset_to_tensordict(alike, folder=tmp_path, progress=False)
+    batch = mapped[[3, 1]]
+    assert batch["a.b"].tolist() == [[3], [1]] and batch["a"]["b"].tolist() == [[-3], [-1]]
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (torch.zeros(0), r"no value at '0', shape \(0,\)"),
+        (torch.ones(2).to(torch.float8_e4m3fn), "a tensor of torch.float8_e4m3fn, torch.strided at '0'.*convert it"),
+        (torch.eye(2).to_sparse(), "torch.sparse_coo at '0'"),
+        ("text", "holds str at '0'"),
+    ],
+    ids=["empty", "float8", "sparse", "text"],
+)
+def test_what_cannot_be_mapped_is_named(tmp_path, value, message):
+    with pytest.raises(ItemError, match=message):
+        dataset_to_tensordict(Made(lambda i: (value, i)), folder=tmp_path, progress=False)
 
 
 def test_tensordict_reads_the_folder(tmp_path):

@@ -74,14 +74,21 @@ def _walk(value: Any, path: Path, leaves: list[Leaf]) -> Any:
     if isinstance(value, Mapping):
         return {key: _walk(inner, (*path, key), leaves) for key, inner in value.items()}
     if isinstance(value, tuple | list):
-        return tuple(_walk(inner, (*path, place), leaves) for place, inner in enumerate(value))
+        return _like(value, [_walk(inner, (*path, place), leaves) for place, inner in enumerate(value)])
     array = _array(value)
+    where = f" at {'.'.join(map(str, path))!r}" if path else ""
+    if array is None and isinstance(value, torch.Tensor):
+        raise ItemError(
+            f"item 0 holds a tensor of {value.dtype}, {value.layout}{where}; wanted a dense one of a dtype that NumPy "
+            f"has too; convert it in __getitem__"
+        )
     if array is None:
-        where = f" at {'.'.join(map(str, path))!r}" if path else ""
         raise ItemError(
             f"item 0 holds {type(value).__name__}{where}; wanted a tensor, an array, a number, or dicts and tuples of "
             f"them; return numbers from __getitem__"
         )
+    if not array.size:
+        raise ItemError(f"item 0 holds no value{where}, shape {array.shape}; wanted some; leave it out in __getitem__")
     leaves.append(Leaf(path, array.dtype, array.shape, getattr(value, "dtype", None) is torch.bfloat16))
     return len(leaves) - 1
 
@@ -90,14 +97,23 @@ def _filled(structure: Any, tensors: list[torch.Tensor]) -> Any:
     if isinstance(structure, dict):
         return {key: _filled(inner, tensors) for key, inner in structure.items()}
     if isinstance(structure, tuple):
-        return tuple(_filled(inner, tensors) for inner in structure)
+        return _like(structure, [_filled(inner, tensors) for inner in structure])
     return tensors[structure]
+
+
+def _like(given: Any, values: list[Any]) -> tuple[Any, ...]:
+    """The values as a tuple, with names if the given one has names."""
+    made: tuple[Any, ...] = given._make(values) if hasattr(given, "_make") else tuple(values)
+    return made
 
 
 def _array(value: Any) -> Array | None:
     if isinstance(value, torch.Tensor):
         tensor = value.detach().cpu()
-        return np.asarray(tensor.view(torch.int16) if tensor.dtype is torch.bfloat16 else tensor.numpy())
+        try:
+            return np.asarray(tensor.view(torch.int16) if tensor.dtype is torch.bfloat16 else tensor.numpy())
+        except TypeError:  # a dtype that NumPy does not have, or a sparse tensor
+            return None
     if isinstance(value, np.ndarray | np.generic | bool | int | float):
         array = np.asarray(value)
         return array if array.dtype.kind in "biuf" else None

@@ -34,7 +34,7 @@ from rowmill.loader.torch_cuda import each_tensor
 from rowmill.progress import progress_bar
 from rowmill.store import files
 from rowmill.store.cache import verify
-from rowmill.store.layout import Shape
+from rowmill.store.layout import FORMAT, Shape
 from rowmill.store.shelf import default_folder
 from rowmill.store.store import Store
 
@@ -68,7 +68,7 @@ def dataset_to_tensordict(
     place = _letters(type(ds).__module__, type(ds).__qualname__, rows, repr(form))
     key = _letters(place, fingerprint if fingerprint is not None else _sampled(ds, form, rows))
     home = default_folder() if folder is None else Path(folder).absolute()
-    name = home / f"{place[:12]}-{key[:20]}-1"
+    name = home / f"{place[:12]}-{key[:20]}-{FORMAT}"
     shape = Shape(form.layout, rows)
     store = _opened(shape, name)
     if not store.complete:
@@ -203,7 +203,8 @@ class Collate_Fn:  # noqa: N801 - the name that its users know
             )
         if self.transform is not None:
             if isinstance(batch, tuple | list):
-                batch = (self.transform(batch[0]), *batch[1:])
+                changed = (self.transform(batch[0]), *batch[1:])
+                batch = batch._make(changed) if hasattr(batch, "_make") else changed
             else:
                 batch = self.transform(batch)
         return put_batch_on_device(batch, self.device)
@@ -275,9 +276,11 @@ def _letters(*values: object) -> str:
 
 
 def _named(structure: Any) -> dict[str, Any]:
-    """Tuples as dicts of "0", "1", ...; a lone tensor as "item"."""
+    """Tuples as dicts of their names, or of "0", "1", ...; a lone tensor as "item"."""
     if isinstance(structure, torch.Tensor):
         return {"item": structure}
+    if hasattr(structure, "_asdict"):
+        structure = structure._asdict()
     pairs = structure.items() if isinstance(structure, dict) else enumerate(structure)
     return {str(name): value if isinstance(value, torch.Tensor) else _named(value) for name, value in pairs}
 

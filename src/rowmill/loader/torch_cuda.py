@@ -148,5 +148,6 @@ def each_tensor(batch: Any, function: Callable[[torch.Tensor], Any]) -> Any:
     if isinstance(batch, dict):
         return {name: each_tensor(value, function) for name, value in batch.items()}
     if isinstance(batch, tuple | list):
-        return type(batch)(each_tensor(value, function) for value in batch)
+        values = [each_tensor(value, function) for value in batch]
+        return batch._make(values) if hasattr(batch, "_make") else type(batch)(values)  # a namedtuple has names to keep
     return batch
