@@ -6,6 +6,7 @@ framework; each loader adds its own.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -84,6 +85,10 @@ class Streamed:
                 return next(batches)
             finally:
                 cast("Any", batches).close()
+
+    def __getitem__(self, index: int) -> Any:
+        """Batch `index` of the next epoch; its chunk alone is read."""
+        return self._mapped(self._tensors(self._stream.batch(operator.index(index))))
 
     def take(self, rows: Any) -> Any:
         """Rows of the table by number (an array, a list, a slice or a mask), as one batch, from a complete store."""

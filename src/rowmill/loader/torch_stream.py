@@ -5,7 +5,6 @@ Tensors are views of the feed's blocks, so nothing is copied on the CPU.
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Iterator, Mapping
 from multiprocessing.context import get_spawning_popen
@@ -48,7 +47,7 @@ class TorchStream(Streamed, IterableDataset[Any]):
     def __getitem__(self, index: int) -> Any:
         """Batch `index` of the next epoch; its chunk alone is read."""
         self._catch_up()
-        return self._mapped(self._tensors(self._stream.batch(operator.index(index))))
+        return super().__getitem__(index)
 
     def __getstate__(self) -> dict[str, Any]:
         """What a spawned worker process gets."""

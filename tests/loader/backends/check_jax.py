@@ -36,6 +36,18 @@ def test_all_batches_have_one_shape_and_a_step_compiles_once(data):
     assert "__mask" not in next(iter(Loader(data, 100, last="short")))[0]
 
 
+@pytest.mark.parametrize("shuffle", [True, "full"])
+def test_batches_and_rows_by_number(data, tmp_path, shuffle):
+    loader = Loader(data, 100, targets="label", shuffle=shuffle, cache=tmp_path / "cache").build_cache()
+    by_number = [loader[index] for index in range(len(loader))]
+    for (features, target), (wanted, other) in zip(by_number, loader, strict=True):
+        assert features["id"].tolist() == wanted["id"].tolist() and target.tolist() == other.tolist()
+    assert loader[-1][0]["__mask"].tolist() == [True] * 3 + [False] * 97
+    assert loader.take([7, 5])[0]["id"].tolist() == [7, 5]
+    with pytest.raises(IndexError, match="batch 11 of an epoch of 11"):
+        loader[11]
+
+
 def test_dtypes_are_narrow_without_x64_and_integers_are_checked(data):
     features, target = next(iter(Loader(data, 100, targets="label")))
     assert {n: str(a.dtype) for n, a in features.items()} == {
