@@ -53,8 +53,12 @@ def strip_rows(layout: Layout, most: int, multiple: int = EIGHT) -> int:
 class Way:
     """From packed rows to blocks, as kernels are told of it: where rows are packed, and what goes where from there."""
 
-    def __init__(self, layout: Layout, blocks: Blocks, room: NDArray[np.uint8], without: Collection[int] = ()) -> None:
-        """For rows that are packed in this layout in the room that is given; without some matrices of the blocks."""
+    def __init__(
+        self, layout: Layout, blocks: Blocks, strip: int, room: NDArray[np.uint8], without: Collection[int] = ()
+    ) -> None:
+        """For rows that are packed in this layout, so many at a time, in the room that is given; without some matrices
+        of the blocks."""
+        self.strip, self.without = strip, without
         self._layout, self._room = layout, room
         self._row_bytes = np.array([matrix.row_bytes for matrix in layout.matrices], np.int64)
         lines = parts(layout, blocks.layout)
@@ -75,7 +79,7 @@ class Columns:
         self.layout = layout
         self.loose = frame.select(layout.loose) if layout.loose else None
         fixed = frame if frame.columns == layout.fixed else frame.select(pl.col(layout.fixed))
-        self._parts = [_Part(start, part, layout) for start, part in _contiguous(fixed)]
+        self._runs = [_Run(start, part, layout) for start, part in _contiguous(fixed)]
 
     def deal(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
         """Write rows `start` and on, as many as there are places, to those places in the blocks."""
@@ -85,45 +89,45 @@ class Columns:
             if step or (matrix.row_bytes <= SHORT_BYTES and not matrix.widths)
         ]
         strip = strip_rows(self.layout, len(places))
-        way = Way(self.layout, blocks, np.empty(Block.nbytes(self.layout, strip), np.uint8), straight)
-        for part, first, rows, at in self._over(start, len(places)):
-            part.deal(first, places[at : at + rows], blocks, straight, strip, way)
+        way = Way(self.layout, blocks, strip, np.empty(Block.nbytes(self.layout, strip), np.uint8), straight)
+        for run, first, rows, at in self._over(start, len(places)):
+            run.deal(first, places[at : at + rows], blocks, way)
 
-    def _over(self, start: int, rows: int) -> Iterator[tuple[_Part, int, int, int]]:
-        """The parts that hold these rows: with which of its own each begins, how many they are, how many are before."""
-        for part in self._parts:
-            first, last = max(start, part.start), min(start + rows, part.start + part.rows)
+    def _over(self, start: int, rows: int) -> Iterator[tuple[_Run, int, int, int]]:
+        """The runs that hold these rows: with which of its own each begins, how many they are, how many are before."""
+        for run in self._runs:
+            first, last = max(start, run.start), min(start + rows, run.start + run.rows)
             if first < last:
-                yield part, first - part.start, last - first, first - start
+                yield run, first - run.start, last - first, first - start
 
     def into(self, layout: Layout) -> Columns:
         """The same columns on their way to blocks of another layout, which may have fewer matrices, and fewer bytes."""
         if layout == self.layout:
             return self
         made, lines = copy(self), parts(layout, self.layout)
-        made.layout, made._parts = layout, [part.into(layout, lines) for part in self._parts]
+        made.layout, made._runs = layout, [run.into(layout, lines) for run in self._runs]
         return made
 
     def orders(self, start: int, rows: int) -> tuple[NDArray[np.uint64], int] | None:
         """For a kernel that packs these rows itself: what to do, and with which row to begin. None if they stand in
         several places in memory."""
-        for part, first, count, _ in self._over(start, rows):
-            return (part.orders, first) if count == rows else None
+        for run, first, count, _ in self._over(start, rows):
+            return (run.orders, first) if count == rows else None
         return None
 
     def stack(self, start: int, block: Block) -> None:
         """Write rows `start` and on, as many as the block has, in their order to a block that is not turned."""
         row_bytes = np.array([matrix.row_bytes for matrix in self.layout.matrices], np.int64)
         begins = np.array(block.addresses, np.uint64)
-        for part, first, rows, at in self._over(start, block.rows):
+        for run, first, rows, at in self._over(start, block.rows):
             to = begins + (at * row_bytes).astype(np.uint64)
-            _check(part.groups, stack_all(part.orders, first, rows, to, row_bytes))
+            _check(run.groups, stack_all(run.orders, first, rows, to, row_bytes))
 
 
 Decode = Callable[[int, int, int], Columns]  # fragment, first row, rows
 
 
-class _Part:
+class _Run:
     """A run of rows whose columns are each contiguous in memory."""
 
     def __init__(self, start: int, frame: pl.DataFrame, layout: Layout) -> None:
@@ -156,7 +160,7 @@ class _Part:
             kernel = _moved_as(dtype, matrix.dtype)
             yield _Group(number, addresses, strides, slots, *kernel, named)
 
-    def into(self, layout: Layout, lines: NDArray[np.int64]) -> _Part:
+    def into(self, layout: Layout, lines: NDArray[np.int64]) -> _Run:
         made, lists = copy(self), dict[tuple[Any, ...], list[_Group]]()
         for line in lines:
             for group in self.groups:
@@ -172,23 +176,15 @@ class _Part:
         """What `kernels.stack_all` is told: a line for each group."""
         return np.array([group.order for group in self.groups], np.uint64)
 
-    def deal(
-        self,
-        first: int,
-        places: NDArray[np.uint32],
-        blocks: Blocks,
-        straight: Collection[int],
-        strip: int,
-        way: Way,
-    ) -> None:
+    def deal(self, first: int, places: NDArray[np.uint32], blocks: Blocks, way: Way) -> None:
         packed = []
         for number, group in enumerate(self.groups):
-            if group.matrix in straight:
+            if group.matrix in way.without:
                 group.check(group.scatter(first, places, blocks))
             else:
                 packed.append(number)
         if packed:
-            lost = deal(self.orders[packed], first, strip, *way.packed(strip)[1], places, *way.to)
+            lost = deal(self.orders[packed], first, way.strip, *way.packed(way.strip)[1], places, *way.to)
             _check([self.groups[number] for number in packed], lost)
 
 

@@ -109,8 +109,8 @@ class _Way(Way):
     """The same, and on to the files of a store."""
 
     def __init__(self, store: Store, blocks: Blocks) -> None:
-        super().__init__(store.shape.layout, blocks, store.room())
-        self._strip = strip_rows(store.shape.layout, store.shape.piece_rows, SUMMED_ROWS)
+        strip = strip_rows(store.shape.layout, store.shape.piece_rows, SUMMED_ROWS)
+        super().__init__(store.shape.layout, blocks, strip, store.room())
         self._files = np.array(store.handles, np.int32)
 
     def hand_on(self, columns: Columns, first: int, places: NDArray[np.uint32], start: int) -> int:
@@ -120,8 +120,8 @@ class _Way(Way):
             return 0
         orders, checksum, error = columns.orders(first, len(places)), 0, UNFIT
         if orders is not None:
-            _, packed = self.packed(self._strip)
-            checksum, error = hand_on(*orders, self._strip, *packed, places, *self.to, self._files, start)
+            _, packed = self.packed(self.strip)
+            checksum, error = hand_on(*orders, self.strip, *packed, places, *self.to, self._files, start)
         if error == UNFIT:
             block, packed = self.packed(len(places))
             columns.stack(first, block)
