@@ -103,7 +103,7 @@ def _gather_run(
         room = value_at(target, FOURS)
         for i in range(start, stop):
             if asked and i + uint64(AHEAD) < count:
-                expect(source + uint64(rows[i + uint64(AHEAD)]) * step)
+                _expect_row(source + uint64(rows[i + uint64(AHEAD)]) * step, last)
             room[i - start] = value_at(source + uint64(rows[i]) * step, FOURS)[0]
         return
     for i in range(start, stop):
