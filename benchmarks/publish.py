@@ -20,8 +20,8 @@ SCALES = {
 }
 BESIDE = {
     "store": (
-        "later", "full", "take", "plain", "first", "bare-write", "plain as found", "first as found",
-        "bare-write as found",
+        "later", "full", "full filled", "full read back", "take", "plain", "first", "bare-write", "plain as found",
+        "first as found", "bare-write as found",
     ),
     "keras_feed": (
         "tensorflow", "tfrecord", "fit rowmill", "fit model only", "fit ready", "fit pydataset", "fit generator",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,8 @@ from journal import Journal
 from race import BATCH
 from rowmill.loader.tensordict import dataset_to_tensordict
 
-SHORT = ("later", "full", "take")  # read more often: a neighbour on the host disturbs a second more than a minute
+FULL = ("full", "full filled", "full read back")
+SHORT = ("later", *FULL, "take")  # read more often: a neighbour on the host disturbs a second more than a minute
 EPOCHS = 5  # in a reading of what takes a tenth of a second
 AT_ONCE = 256 << 10  # bytes; larger writes take longer where free memory has been returned to a host
 AT_HAND = 2 << 30  # bytes; more than a first epoch and its store take
@@ -33,10 +35,11 @@ def ask(journal: Journal, *, quick: bool) -> None:
     folder = tables.cache() / "store"
     read(_draining(contestants.rowmill_itr(table, BATCH)))
     later = contestants.rowmill_itr(table, BATCH, cache=_emptied(folder)).build_cache()
-    full = contestants.rowmill_itr(table, BATCH, cache=folder, shuffle="full")
+    stores = {"full": folder, "full filled": _filled(table), "full read back": _read_back(table)}
+    fully = {name: contestants.rowmill_itr(table, BATCH, cache=kept, shuffle="full") for name, kept in stores.items()}
     runs: dict[str, Run] = {
         "later": contestants.repeated(_draining(later), EPOCHS),
-        "full": contestants.repeated(_draining(full), EPOCHS),
+        **{name: contestants.repeated(_draining(loader), EPOCHS) for name, loader in fully.items()},
         "take": taken([tensor.numpy() for tensor in tensors]),
         "tensordict": contestants.tensordict(tensors, BATCH),
         "datasets": hugging_face(few, folder.with_name("store-datasets")),
@@ -45,7 +48,7 @@ def ask(journal: Journal, *, quick: bool) -> None:
         "pass": one_pass(few),
         "wrap": wrapping(few, folder.with_name("store-wrap")),
     }
-    for name in ("later", "full", "take", "tensordict", "wrap"):
+    for name in (*SHORT, "tensordict", "wrap"):
         read(runs[name])
     for number in range(2 if quick else 9):
         for name, run in runs.items():
@@ -62,6 +65,25 @@ def ask(journal: Journal, *, quick: bool) -> None:
             prepare()
             journal.add("store", f"bare-write{kind}", number, read(write), table_rows=table.rows)
             shutil.rmtree(bare)
+
+
+def _filled(table: tables.Table) -> Path:
+    """A store that a first epoch has filled."""
+    folder = _emptied(tables.cache() / "store-filled")
+    loader = contestants.rowmill_itr(table, BATCH, cache=folder)
+    contestants._drain(loader)
+    loader.build_cache()  # waits until it is complete
+    return folder
+
+
+def _read_back(table: tables.Table) -> Path:
+    """A store that is on the disk only: the first who reads it brings it back to the page cache."""
+    folder = _emptied(tables.cache() / "store-read-back")
+    contestants.rowmill_itr(table, BATCH, cache=folder).build_cache()
+    for path in folder.rglob("*.memmap"):
+        with path.open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    return folder
 
 
 def _first_epoch(

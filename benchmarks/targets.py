@@ -98,6 +98,8 @@ def _store(found: dict[str, Figure]) -> Iterator[Target]:
     yield Target("store: CPU-seconds of later epochs, of the first's", cpu, 0.5, at_most=True)
     yield Target("store: rows/s of np.take from RAM", ratio("later", "take"), 0.8)
     yield Target("store: full shuffle, rows/s of the chunked one", ratio("full", "later"), 0.6)
+    yield Target("store: the same, filled by an epoch", ratio("full filled", "later"), 0.6)
+    yield Target("store: the same, read back from disk", ratio("full read back", "later"), 0.6)
     yield Target("store: rows/s of TensorDict memmap", ratio("later", "tensordict"), 5)
     yield Target("store: rows/s of DataLoader, 0 workers", ratio("later", "stock-0"), 50)
     yield Target("store: rows/s of datasets with_format('torch')", ratio("later", "datasets"), 50)

@@ -19,6 +19,8 @@ TITLES = {
     "bare-write as found": "writing alone, free memory as the host leaves it",
     "later": "later epochs, from the store",
     "full": "full shuffle, from the store",
+    "full filled": "full shuffle, from a store that an epoch filled",
+    "full read back": "full shuffle, from a store read back from disk",
     "take": "np.take from RAM, the copy alone",
     "datasets": "Hugging Face datasets, with_format('torch')",
     "memmap-rows": "np.memmap indexed per row in a DataLoader",
