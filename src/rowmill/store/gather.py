@@ -137,10 +137,8 @@ def _streamer(step: int, size: int, times: int, asked: bool) -> Any:
 
     @cfunc(types.int64(*[types.uint64] * 7), cache=True)
     def streamed(source: Any, rows: Any, count: Any, start: Any, stop: Any, target: Any, stage: Any) -> Any:
-        numbers = value_at(rows, EIGHTS)
-        begin = target % uint64(
-            LINE
-        )  # bytes `begin` to `end` of the stage are rows, and its first byte goes to `target`
+        # Bytes `begin` to `end` of the stage are rows, and its first byte goes to `target`.
+        numbers, begin = value_at(rows, EIGHTS), target % uint64(LINE)
         end, target = begin, target - begin
         for i in range(start, stop):
             if asked:
