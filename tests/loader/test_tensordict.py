@@ -199,6 +199,29 @@ def test_items_that_differ_are_named(tmp_path, way):
         dataset_to_tensordict(Odd(way), folder=tmp_path, fingerprint="x")
 
 
+@pytest.mark.parametrize("batch_size", [10, 1024])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (torch.ones(1, dtype=torch.bfloat16), torch.tensor([12], dtype=torch.int16)),
+        (torch.ones(1), torch.tensor([2**24 + 1], dtype=torch.int32)),
+        (np.float32(1), np.float64(0.1)),
+        (1.0, 2**53 + 1),
+    ],
+    ids=["bfloat16 int16", "float32 int32", "float32 float64", "float int"],
+)
+def test_a_value_of_another_dtype_is_refused_and_never_changed(tmp_path, one, other, batch_size):
+    """Wherever batches are cut: those of ten have one dtype each."""
+    ds = Made(lambda i: (one if i < 10 else other, i), 20)
+    with pytest.raises(ItemError, match=r"item 10 has .* at '0'; wanted .*; convert items to one dtype"):
+        dataset_to_tensordict(ds, folder=tmp_path, fingerprint="x", batch_size=batch_size, progress=False)
+
+
+def test_numbers_of_python_and_of_numpy_may_be_mixed(tmp_path):
+    mapped = dataset_to_tensordict(Made(lambda i: i if i % 2 else np.int64(i)), folder=tmp_path, progress=False)
+    assert mapped[:].tolist() == list(range(40))
+
+
 def test_failing_and_lying_datasets_are_named(tmp_path):
     with pytest.raises(KeyError, match="no such image") as raised:
         dataset_to_tensordict(Odd("fails"), folder=tmp_path, fingerprint="x")

@@ -57,6 +57,9 @@ def test_a_column_may_serve_twice():
     data = frame(a=[1, 2], x=[0.5, 1.5])
     x_cat, x_cont, y = next(iter(TorchAsyncItr(data, cats=["a"], conts=["a", "x"], labels=["a"], batch_size=2)))
     assert x_cat.tolist() == [[1], [2]] and x_cont.tolist() == [[1.0, 0.5], [2.0, 1.5]] and y.tolist() == [1.0, 2.0]
+    data = frame(**{"a": [1, 2], "conts.a": [3, 4]})
+    x_cat, x_cont, _ = next(iter(TorchAsyncItr(data, cats=["a", "conts.a"], conts=["a"], labels=[], batch_size=2)))
+    assert x_cat.tolist() == [[1, 3], [2, 4]] and x_cont.tolist() == [[1.0], [2.0]]
 
 
 def test_the_dict_loader_keeps_dtypes_and_order():
@@ -163,6 +166,10 @@ def test_nulls_beside_large_integers_stay_exact():
     assert features["a"].tolist() == [2**53 + 1, 0, 2**63 - 1]
     assert features["a__null"].dtype == torch.bool
     assert features["a__null"].tolist() == features["x__null"].tolist() == [False, True, False]
+    both = frame(a=[1, None], a__null=[5, 6])
+    assert next(iter(Loader(both, 2, columns=["a"], nulls="mask")))[0]["a__null"].tolist() == [False, True]
+    with pytest.raises(ArgumentError, match="makes a column 'a__null', and the table has one"):
+        Loader(both, 2, nulls="mask")
     x_cat, x_cont, _ = next(iter(TorchAsyncItr(data, cats=["a"], conts=["x"], labels=[], batch_size=3, nulls=0)))
     assert x_cat.flatten().tolist() == [2**53 + 1, 0, 2**63 - 1] and x_cont.flatten().tolist() == [0.5, 0, 1.5]
 

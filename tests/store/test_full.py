@@ -1,6 +1,8 @@
 """A full shuffle draws from all rows at once, and rows and batches can be had by number: from a complete store."""
 
 import re
+import threading
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from rowmill import Dataset
 from rowmill.errors import ArgumentError, StateError, StoreError
 from rowmill.loader.torch import Loader
+from rowmill.store.store import Store
 from tests.store.common import digest, epochs, lists_folder, stream, table_with_lists
 
 
@@ -47,6 +50,27 @@ def test_it_does_not_depend_on_threads_and_memory(stored):
     wanted = epochs(full(stored), 2)
     assert epochs(full(stored, threads=1, memory="300kB"), 2) == wanted
     assert epochs(full(stored, seed=4), 2) != wanted
+
+
+@pytest.mark.parametrize("build", [False, True])
+def test_lists_that_another_loader_is_putting_in_order_are_waited_for(tmp_path, monkeypatch, build):
+    lists_folder(tmp_path)
+    publish, begun = Store._publish, threading.Event()
+
+    def slowly(store, *given):
+        begun.set()
+        time.sleep(0.3)
+        publish(store, *given)
+
+    monkeypatch.setattr(Store, "_publish", slowly)
+    first = stream(tmp_path / "table", tmp_path / "cache")
+    digest(first.batches())
+    assert begun.wait(10)
+    second = full(tmp_path)
+    if build:
+        second.build_cache()
+    assert sorted(ids(list(second.batches())).tolist()) == list(range(1003))
+    assert second.take(np.array([5])).ragged["tags"][0].tolist() == table_with_lists(1003)["tags"][5].to_list()
 
 
 def _advised(folder):
@@ -156,6 +180,9 @@ def test_rows_by_number(stored):
     for beyond in (1003, -1004):
         with pytest.raises(IndexError, match=f"row {beyond} of a table of 1003 rows"):
             loader.take([0, beyond])
+    with pytest.raises(IndexError, match=f"row {2**64 - 1} of"):
+        loader.take(np.array([2**64 - 1], np.uint64))
+    assert loader.take(np.array([7], np.uint64))[0]["id"].tolist() == [7]
     for wrong in ([[1, 2]], [True, False], ["a"], [1.5], [None]):
         with pytest.raises(ArgumentError, match="wanted"):
             loader.take(wrong)

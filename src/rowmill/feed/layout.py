@@ -128,7 +128,9 @@ class Selector:
             elif spec.is_list:
                 self._add_list(spec, target)
             else:
-                alias = column if column not in self._expressions else f"{name}.{column}"
+                alias = column
+                while alias in self._expressions:  # a column of two matrices
+                    alias = f"{name}.{alias}"
                 self._add(spec, target, alias)
                 fixed.append(alias)
         if fixed:
@@ -158,7 +160,11 @@ class Selector:
             else:
                 self._add(spec, target, column)
                 groups.setdefault((target, spec.is_list), []).append((column, spec.width or 1))
-        masks = [c + NULL_SUFFIX for c in columns if c + NULL_SUFFIX in self._expressions]
+        masks = [c + NULL_SUFFIX for c in columns if self._policy(c) == "mask"]
+        if taken := [mask for mask in masks if mask in columns]:
+            raise ArgumentError(
+                f"nulls='mask' makes a column {taken[0]!r}, and the table has one; leave it out, or fill the nulls"
+            )
         if masks:
             groups.setdefault((np.dtype(bool), False), []).extend((mask, 1) for mask in masks)
         for (target, wide), members in groups.items():

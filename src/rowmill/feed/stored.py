@@ -68,8 +68,8 @@ def as_rows(rows: Any, total: int) -> NDArray[np.int64]:
         if len(array) != total:
             raise ArgumentError(f"a mask of {len(array)} rows for a table of {total}; wanted as many as the table has")
         array = np.flatnonzero(array)
-    numbers = array.astype(np.int64)
-    beyond = (numbers < -total) | (numbers >= total)
+    beyond = (array < -total) | (array >= total)  # before they are cast: 2**64 - 1 would be -1
     if beyond.any():
         raise IndexError(f"row {array[beyond.argmax()]} of a table of {total} rows")
+    numbers = array.astype(np.int64)
     return np.where(numbers < 0, numbers + total, numbers)

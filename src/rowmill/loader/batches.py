@@ -107,7 +107,7 @@ class DictBatches:
         selector.native([*self.feature_names, *self.target_names], narrow=narrow)
         self.selection = selector.selection()
         self.input_schema: Schema = schema[[*self.feature_names, *self.target_names]]
-        self._order = [*self.feature_names, *_null_masks(self.selection.layout, schema), *self.target_names]
+        self._order = [*self.feature_names, *_null_masks(self.selection.layout, self.input_schema), *self.target_names]
 
     def attach(self, make: Tensors, lists: Lists) -> None:
         """Say how tensors are made."""

@@ -34,6 +34,11 @@ class Leaf:
     def name(self) -> str:
         return ".".join(map(str, self.path)) or "item"
 
+    @property
+    def kind(self) -> str:
+        """The dtype by its name, that of NumPy or bfloat16."""
+        return "bfloat16" if self.bfloat16 else self.dtype.name
+
     def restored(self, rows: Array) -> torch.Tensor:
         """Rows of this leaf as a tensor that looks into them."""
         tensor = torch.from_numpy(rows.reshape(len(rows), *self.shape))
@@ -132,14 +137,14 @@ class Batches(Dataset[Any]):
     def __getitem__(self, number: int) -> tuple[int, list[Array]]:
         start, count = self.runs[number]
         items = [fetched(self.ds, index) for index in range(start, start + count)]
-        arrays: list[Array] = []
+        stacked: list[tuple[str, Array]] = []
         try:
-            _stack(self.form.structure, items, arrays)
+            _stack(self.form.structure, items, stacked)
         except (LookupError, TypeError, ValueError, RuntimeError, AttributeError):
-            arrays.clear()
-        shapes = [(array.dtype, array.shape[1:]) for array in arrays]
-        if shapes == [(leaf.dtype, leaf.shape) for leaf in self.form.leaves]:
-            return start, arrays
+            stacked.clear()
+        shapes = [(kind, array.shape[1:]) for kind, array in stacked]
+        if shapes == [(leaf.kind, leaf.shape) for leaf in self.form.leaves]:
+            return start, [array for _, array in stacked]
         return start, self._one_by_one(start, items)
 
     def _one_by_one(self, start: int, items: list[Any]) -> list[Array]:
@@ -149,37 +154,47 @@ class Batches(Dataset[Any]):
         for place in range(count):
             found = _leaves(items[place])
             for leaf, array in zip(self.form.leaves, arrays, strict=True):
-                value = next(found, None)
-                if value is None or value[0] != leaf.path or value[1] is None:
-                    raise self._odd(start + place, leaf, "nothing of the kind")
-                if value[1].shape != leaf.shape or value[1].dtype != leaf.dtype:
-                    raise self._odd(start + place, leaf, f"{value[1].dtype} of shape {value[1].shape}")
-                array[place] = value[1]
+                path, value = next(found, ((), None))
+                own = None if value is None else _array(value)
+                if own is None or path != leaf.path:
+                    raise self._odd(start + place, leaf, "nothing of the kind", "return the same of every item")
+                if own.shape != leaf.shape:
+                    seen = f"{_kind(value, own)} of shape {own.shape}"
+                    raise self._odd(start + place, leaf, seen, "pad or cut items to one shape")
+                if _kind(value, own) != leaf.kind:
+                    raise self._odd(start + place, leaf, _kind(value, own), "convert items to one dtype")
+                array[place] = own
             if (more := next(found, None)) is not None:
                 raise ItemError(f"item {start + place} has {more[0]} beside what item 0 has; wanted items all alike")
         return arrays
 
-    def _odd(self, index: int, leaf: Leaf, seen: str) -> ItemError:
+    def _odd(self, index: int, leaf: Leaf, seen: str, what_to_do: str) -> ItemError:
         return ItemError(
-            f"item {index} has {seen} at {leaf.name!r}; wanted {leaf.dtype} of shape {leaf.shape}, as in item 0; pad "
-            f"or cut items to one shape in __getitem__"
+            f"item {index} has {seen} at {leaf.name!r}; wanted {leaf.kind} of shape {leaf.shape}, as in item 0; "
+            f"{what_to_do} in __getitem__"
         )
 
 
-def _stack(structure: Any, values: list[Any], arrays: list[Array]) -> None:
-    """All items at once, leaf by leaf: a call for each leaf, not for each item. Fails if they are not alike."""
+def _stack(structure: Any, values: list[Any], stacked: list[tuple[str, Array]]) -> None:
+    """All items at once, leaf by leaf, with the dtype of each: a call for each leaf, not for each item. Fails if they
+    are not alike: several dtypes would silently become one."""
     if isinstance(structure, dict | tuple):
         if {len(value) for value in values} != {len(structure)}:
             raise ValueError
         pairs = structure.items() if isinstance(structure, dict) else enumerate(structure)
         for key, inner in pairs:
-            _stack(inner, [value[key] for value in values], arrays)
-    elif isinstance(values[0], torch.Tensor):
-        array = _array(torch.stack(values))
-        assert array is not None
-        arrays.append(array)
-    else:
-        arrays.append(np.array(values))
+            _stack(inner, [value[key] for value in values], stacked)
+        return
+    if len({getattr(value, "dtype", type(value)) for value in values}) > 1:
+        raise ValueError
+    array = _array(torch.stack(values)) if isinstance(values[0], torch.Tensor) else np.array(values)
+    assert array is not None
+    stacked.append((_kind(values[0], array), array))
+
+
+def _kind(value: Any, array: Array) -> str:
+    """The dtype of a value, of which this is the array, as `Leaf.kind`."""
+    return "bfloat16" if getattr(value, "dtype", None) is torch.bfloat16 else array.dtype.name
 
 
 def fetched(ds: Any, index: int) -> Any:
@@ -195,7 +210,7 @@ def fetched(ds: Any, index: int) -> Any:
         raise
 
 
-def _leaves(item: Any, path: Path = ()) -> Iterator[tuple[Path, Array | None]]:
+def _leaves(item: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     if isinstance(item, Mapping):
         for key, inner in item.items():
             yield from _leaves(inner, (*path, key))
@@ -203,4 +218,4 @@ def _leaves(item: Any, path: Path = ()) -> Iterator[tuple[Path, Array | None]]:
         for place, inner in enumerate(item):
             yield from _leaves(inner, (*path, place))
     else:
-        yield path, _array(item)
+        yield path, item

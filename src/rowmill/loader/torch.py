@@ -228,7 +228,7 @@ class Loader(TorchStream):
         self.input_schema = cast("Schema", schema[[*self.feature_names, *self.target_names]])
         self._layout = selection.layout
         produced = {name for matrix in self._layout.matrices for name in matrix.columns}
-        masks = [name for name in produced if name not in schema]
+        masks = [name for name in produced if name not in self.input_schema]
         self._order = [*self.feature_names, *(m for m in sorted(masks)), *self.target_names]
 
     def _tensors(self, batch: Batch) -> Any:

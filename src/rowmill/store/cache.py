@@ -147,6 +147,25 @@ class Kept:
         if self._finishing is not None:
             self._finishing.join()
             self._renew()
+        store = self._full_store()
+        try:
+            while not store.complete and (self.shape.lists or store.folder is None):  # lists must be in order
+                store.finish(self._about())
+                self._renew()
+                if self._store is store and not store.complete:  # another loader or process is completing it
+                    threading.Event().wait(0.01)
+                store = self._full_store()
+            if not verify(store):
+                raise DamagedStoreError("a piece that is not what was written")
+        except DamagedStoreError as error:
+            self._rebuild(store, error)
+            raise StoreError(
+                f"the store {self.name} was damaged ({error}) and is gone; call loader.build_cache() to build it again"
+            ) from error
+        return store
+
+    def _full_store(self) -> Store:
+        """The store, if it has all rows."""
         store = self._store
         if self.tier == "source":
             raise StoreError(
@@ -159,18 +178,6 @@ class Kept:
                 f"{0 if store is None else store.pieces.rows:,}{f' ({self.why})' if self.why else ''}; run one epoch "
                 f"with cache= and another shuffle, or call loader.build_cache()"
             )
-        try:
-            if not store.complete and (self.shape.lists or store.folder is None):
-                store.finish(self._about())
-                self._renew()
-                store = cast("Store", self._store)
-            if not verify(store):
-                raise DamagedStoreError("a piece that is not what was written")
-        except DamagedStoreError as error:
-            self._rebuild(store, error)
-            raise StoreError(
-                f"the store {self.name} was damaged ({error}) and is gone; call loader.build_cache() to build it again"
-            ) from error
         return store
 
     def build(self, decode: Decode, fragment_rows: Sequence[int], threads: int) -> None:
