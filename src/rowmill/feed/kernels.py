@@ -11,12 +11,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import carray, cfunc, njit, types
-from numba.extending import intrinsic, overload
+from numba.extending import overload
 
 from rowmill.feed.rows import address_of, copy_parts
-from rowmill.feed.vectors import expect, fetch, turn_eight, turn_four, value_at
+from rowmill.feed.vectors import call_at, expect, fetch, turn_eight, turn_four, value_at
 
 TILE_ROWS = 512
 AHEAD = 256  # bytes of a column that are asked for before they are read
@@ -67,8 +66,8 @@ def stack_all(orders: Any, first: Any, rows: Any, packed: Any, row_bytes: Any) -
     lost = 0
     for number in range(orders.shape[0]):
         order, matrix = orders[number], orders[number, 5]
-        size, begin, count = np.uint64(row_bytes[matrix]), np.uint64(first), np.uint64(rows)
-        if stack_by(order[0], order[1], order[2], order[3], order[4], size, begin, count, packed[matrix]):
+        given = (np.uint64(row_bytes[matrix]), np.uint64(first), np.uint64(rows), np.uint64(packed[matrix]))
+        if call_at(order[0], (order[1], order[2], order[3], order[4], *given)):
             lost = lost if lost else number + 1
     return lost
 
@@ -126,7 +125,7 @@ def stack_wide(
 
 @cache
 def stacker(source: np.dtype[Any], target: np.dtype[Any], wide: bool) -> Any:
-    """`stack` or `stack_wide` for two dtypes as a C function, for kernels that know no dtypes: see `stack_by`."""
+    """`stack` or `stack_wide` for two dtypes as a C function, for kernels that know no dtypes: see `stack_all`."""
     source_like, target_like = np.empty(0, source), np.empty(0, target)
 
     @cfunc(types.int64(*[types.uint64] * 8), cache=True)
@@ -141,29 +140,6 @@ def stacker(source: np.dtype[Any], target: np.dtype[Any], wide: bool) -> Any:
 
     _STACKERS.append(stacked)
     return stacked
-
-
-@intrinsic
-def stack_by(
-    typing: Any,
-    stacker: Any,
-    columns: Any,
-    strides: Any,
-    slots: Any,
-    width: Any,
-    row_bytes: Any,
-    first: Any,
-    rows: Any,
-    target: Any,
-) -> Any:
-    """`stack` by the address of a stacker, and those of the columns, of their strides if any, and of the slots."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        number = ir.IntType(64)
-        kind = ir.FunctionType(number, [number] * 8)
-        return builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), arguments[1:])
-
-    return types.int64(*[types.uint64] * 9), generate
 
 
 def _stack_eights(

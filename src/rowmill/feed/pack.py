@@ -211,7 +211,7 @@ class _Group:
 
     @property
     def order(self) -> list[int]:
-        """What `kernels.stack_by` is told of these columns, and to which matrix they go."""
+        """What `kernels.stack_all` is told of these columns, and to which matrix they go."""
         function = stacker(self.source.dtype, self.target.dtype, self.strides is not None).address
         columns, slots = _address(self.columns), _address(self.slots)
         return [function, columns, _address(self.strides), slots, len(self.columns), self.matrix]

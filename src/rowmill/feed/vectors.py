@@ -30,6 +30,20 @@ def value_at(typing: Any, address: Any, like: Any) -> Any:
     return pointer(types.uint64, like), generate
 
 
+@intrinsic
+def call_at(typing: Any, address: Any, numbers: Any) -> Any:
+    """Call a C function by its address, with a tuple of numbers of 8 bytes; returns another."""
+    given = types.UniTuple(types.uint64, len(numbers))
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        number = ir.IntType(64)
+        kind = ir.FunctionType(number, [number] * len(given))
+        called = builder.inttoptr(arguments[0], kind.as_pointer())
+        return builder.call(called, cgutils.unpack_tuple(builder, arguments[1]))
+
+    return types.int64(types.uint64, given), generate
+
+
 def _asking(*, to_write: bool) -> Any:
     """Asks the cache for the line at an address."""
 

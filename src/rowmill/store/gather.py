@@ -14,15 +14,13 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import cfunc, njit, types
-from numba.extending import intrinsic
 from numpy import uint32, uint64
 from numpy.typing import NDArray
 
 from rowmill.feed.parts import MATRIX, NUMBER, OFFSET, SIZE, TIMES
 from rowmill.feed.rows import ASKED_BYTES, EIGHTS, FOURS, address_of, copy_row
-from rowmill.feed.vectors import LINE, copy_bytes, copy_whole, expect, settle, stream_line, value_at
+from rowmill.feed.vectors import LINE, call_at, copy_bytes, copy_whole, expect, settle, stream_line, value_at
 
 AHEAD = 32  # rows that are asked for before they are read: DRAM answers in the time that many take to copy
 AGAIN = 8  # rows that are asked for once more: of many that are asked for, the processor forgets some
@@ -75,7 +73,7 @@ def _gather(
                 stop = _end_of_run(places, at, end, unit, share)
                 target = address_of(places[at], unit, share, to, size * uint64(times))
                 if streamers[line]:
-                    _stream_by(streamers[line], source, numbers, count, at, stop, target, stage)
+                    call_at(streamers[line], (source, numbers, count, at, stop, target, stage))
                 else:
                     _gather_run(source, step, size, times, asked, rows, at, stop, target)
                 at = stop
@@ -160,20 +158,6 @@ def _streamer(step: int, size: int, times: int, asked: bool) -> Any:
 
     _STREAMERS.append(streamed)
     return streamed
-
-
-@intrinsic
-def _stream_by(
-    typing: Any, streamer: Any, source: Any, rows: Any, count: Any, start: Any, stop: Any, target: Any, stage: Any
-) -> Any:
-    """What a streamer does, by its address."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        number = ir.IntType(64)
-        kind = ir.FunctionType(number, [number] * 7)
-        return builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), arguments[1:])
-
-    return types.int64(*[types.uint64] * 8), generate
 
 
 @njit(nogil=True, cache=True, forceinline=True)
