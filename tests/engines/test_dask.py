@@ -83,10 +83,11 @@ def test_large_vocabularies_stay_on_the_workers(client, raw):
     assert large.frame.frame.equals(here._fitted[resolved.number[id(resolved.output)]].tables["C1"].frame)
 
 
-def test_a_killed_worker_changes_nothing(client, raw):
+@pytest.mark.parametrize("moment", [0.05, 0.2, 0.4, 0.8])
+def test_a_killed_worker_changes_nothing(client, raw, moment):
     here = prepared().fit(Dataset(raw))
     pids = client.run(os.getpid)
-    killed = threading.Timer(0.4, lambda: os.kill(next(iter(pids.values())), signal.SIGKILL))
+    killed = threading.Timer(moment, lambda: os.kill(next(iter(pids.values())), signal.SIGKILL))
     killed.start()
     there = prepared().fit(Dataset(raw), client=client)
     killed.join()

@@ -39,7 +39,7 @@ class DaskEngine:
 
         workers = self.client.nthreads()
         pieces = _cut(fragments, PIECES * max(1, sum(workers.values())))
-        shared = self.client.scatter(job, broadcast=True)
+        shared = self.client.submit(_itself, job, pure=False)  # scattered, it would be lost with the worker that has it
         shards = max(1, len(workers))
         measured = [self.client.submit(_measure, shared, piece, shards, pure=False) for piece in pieces]
         sizes = {future.key: sum(f.rows for f in piece) for future, piece in zip(measured, pieces, strict=True)}
@@ -71,6 +71,10 @@ def _cut(fragments: Sequence[Fragment], pieces: int) -> list[Sequence[Fragment]]
     pieces = max(1, min(pieces, len(fragments)))
     edges = [len(fragments) * i // pieces for i in range(pieces + 1)]
     return [fragments[edges[i] : edges[i + 1]] for i in range(pieces)]
+
+
+def _itself(job: Job) -> Job:
+    return job
 
 
 def _measure(job: Job, fragments: Sequence[Fragment], shards: int) -> list[list[Any]]:
