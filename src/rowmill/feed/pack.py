@@ -161,13 +161,13 @@ class _Run:
             yield _Group(number, addresses, strides, slots, *kernel, named)
 
     def into(self, layout: Layout, lines: NDArray[np.int64]) -> _Run:
-        made, lists = copy(self), dict[tuple[Any, ...], list[_Group]]()
+        made, alike = copy(self), dict[tuple[Any, ...], list[_Group]]()
         for line in lines:
             for group in self.groups:
                 if group.matrix == line[NUMBER]:
                     moved = group.into(layout.matrices[line[MATRIX]], int(line[MATRIX]), int(line[OFFSET]))
-                    lists.setdefault(moved.kind, []).append(moved)
-        made.groups = [_joined(groups) for groups in lists.values()]
+                    alike.setdefault(moved.kind, []).append(moved)
+        made.groups = [_joined(groups) for groups in alike.values()]
         made.__dict__.pop("orders", None)  # those of other groups
         return made
 
