@@ -7,6 +7,7 @@ people already catch (`ValueError`, `FileNotFoundError`, ...), so an `except` wr
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
 
 
@@ -98,3 +99,15 @@ def closest(name: str, known: Iterable[str]) -> str:
     """`"; did you mean 'C26'?"`, or nothing: the end of a message about an unknown name."""
     near = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def os_reason(error: BaseException) -> str:
+    """One line that says why the system refused something, in words that say what to do where that is known."""
+    lines = str(error).splitlines()
+    text = lines[0] if lines else type(error).__name__
+    number = getattr(error, "errno", None)
+    if number in (errno.EMFILE, errno.ENFILE) or "too many open files" in text.lower():
+        return "too many open files; raise the limit of open files (ulimit -n), or use fewer threads"
+    if number in (errno.ENOSPC, errno.EDQUOT) or "no space left on device" in text.lower():
+        return "no space left on device; free some, or choose a place on another disk"
+    return text

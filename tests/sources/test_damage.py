@@ -46,9 +46,8 @@ def test_a_hole_in_the_data_names_file_and_row_group(tmp_path, good):
     bad[middle] = bytes(len(bad[middle]))
     (tmp_path / "hole.parquet").write_bytes(bad)
     dataset = Dataset(tmp_path)
-    with pytest.raises(DataFileError, match=r"hole\.parquet, row group \d") as caught:
+    with pytest.raises(DataFileError, match=r"hole\.parquet, row group \d is damaged: .*column '.'.*checksum"):
         dataset.to_polars()
-    assert caught.value.__cause__ is not None
 
 
 def test_a_column_name_that_is_no_text(tmp_path):

@@ -14,7 +14,7 @@ from rowmill.errors import StateError
 from rowmill.feed import permute
 from rowmill.feed.plan import Plan
 
-VERSION = 2
+VERSION = 3
 
 
 @dataclass

@@ -12,15 +12,17 @@ from typing import Any
 
 import polars as pl
 
-from rowmill.errors import ColumnError, DataFileError, closest
+from rowmill.errors import ColumnError, DataFileError, closest, os_reason
 from rowmill.lock import Lock
 from rowmill.schema import Schema
 from rowmill.sources.csv_head import Head, read_head, unify_heads
 from rowmill.sources.csv_index import Piece, index_rows, without_blank
 from rowmill.sources.csv_options import csv_options
-from rowmill.sources.fingerprint import of_files, stamp_files
+from rowmill.sources.fingerprint import of_values, stamp_pins
 from rowmill.sources.hive import check_columns, hive_columns, with_hive
+from rowmill.sources.names import columns as exactly
 from rowmill.sources.paths import Files
+from rowmill.sources.pins import Pins
 from rowmill.sources.recast import cast_expr, is_hex, target
 from rowmill.sources.source import Fragment
 from rowmill.sources.types import schema_of
@@ -39,6 +41,7 @@ class CsvSource:
     def __init__(self, files: Files, *, dtypes: Mapping[str, Any] | None = None, **options: Any) -> None:
         self.files = files
         self.options = csv_options(options)
+        self._pins = Pins.of(files)
         self._heads: list[Head] = [
             read_head(files, unit, self.options, infer=unit < _INFERRED_FILES) for unit in range(len(files.paths))
         ]
@@ -76,13 +79,17 @@ class CsvSource:
 
     def _scan(self, unit: int) -> list[Piece]:
         name = self.files.name(unit)
+        self._pins.check(unit)
         try:
             with self.files.open(unit) as file:
-                return index_rows(file, self._heads[unit].begin, self.options.quote, len(self._stored) == 1, name)
+                found = index_rows(file, self._heads[unit].begin, self.options.quote, len(self._stored) == 1, name)
         except DataFileError:
+            self._pins.check(unit)
             raise
         except OSError as error:
-            raise DataFileError(f"cannot read {name}: {error}; wanted a readable CSV file; check it") from error
+            raise DataFileError(f"cannot read {name}: {os_reason(error)}; check that it is readable") from error
+        self._pins.check(unit)
+        return found
 
     def read(self, fragment: Fragment, columns: Sequence[str]) -> pl.DataFrame:
         check_columns(columns, self.dtypes, self.files.name(fragment.unit))
@@ -99,10 +106,11 @@ class CsvSource:
 
     def _parse(self, fragment: Fragment, stored: Sequence[str]) -> pl.DataFrame:
         pieces = self._pieces()[fragment.unit]
+        self._pins.check(fragment.unit)
         starts = [p.start for p in pieces]
         first = bisect_right(starts, fragment.start) - 1
         last = bisect_right(starts, fragment.stop - 1) - 1
-        data = self._bytes(fragment.unit, pieces[first], pieces[last])
+        data = self._bytes(fragment, pieces[first], pieces[last])
         if any(p.blank for p in pieces[first : last + 1]):
             data = without_blank(data, self.options.quote)
         try:
@@ -116,7 +124,7 @@ class CsvSource:
                     null_values=self.options.null_values,
                     missing_columns="insert",
                 )
-                .select(stored)
+                .select(exactly(stored))
                 .collect()
             )
             casts = [
@@ -134,24 +142,29 @@ class CsvSource:
         if frame.height != rows:
             raise DataFileError(
                 f"found {frame.height} rows in {self.describe(fragment)}; wanted {rows}; "
-                f"the file has changed since it was opened, or its quotes do not match: open the dataset again"
+                f"its quotes do not match: correct them, or pass quote_char=None where quotes mean nothing"
             )
         return frame.slice(fragment.start - pieces[first].start, fragment.rows)
 
-    def _bytes(self, unit: int, first: Piece, last: Piece) -> bytes:
-        with self.files.open(unit) as file:
-            file.seek(first.begin)
-            data: bytes = file.read(last.end - first.begin)
-            return data
+    def _bytes(self, fragment: Fragment, first: Piece, last: Piece) -> bytes:
+        try:
+            with self.files.open(fragment.unit) as file:
+                file.seek(first.begin)
+                data: bytes = file.read(last.end - first.begin)
+        except OSError as error:
+            self._pins.check(fragment.unit)
+            raise DataFileError(f"cannot read {self.describe(fragment)}: {os_reason(error)}") from error
+        self._pins.check(fragment.unit)  # nothing of the file is used after this
+        return data
 
     def describe(self, fragment: Fragment) -> str:
         return f"{self.files.name(fragment.unit)} (rows {fragment.start} to {fragment.stop})"
 
     def fingerprint(self) -> str:
-        return of_files(self.files, self._schema, self.options)
+        return of_values(self._pins.fingerprint(), self._schema, self.options)
 
     def stamp(self) -> tuple[str, str]:
-        return stamp_files(self.files, self._schema, self.options)
+        return stamp_pins(self.files, self._pins, self._schema, self.options)
 
     def row_bytes(self, columns: Sequence[str]) -> float:
         return self._widths.of(columns, self)

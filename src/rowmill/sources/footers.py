@@ -1,12 +1,14 @@
-"""Parquet footers in, row counts and column types out. Read once, in parallel, when a dataset is opened.
+"""Parquet footers in, row counts, column types and pins out. Read once, in parallel, when a dataset is opened.
 
 Nothing but footers is read, and no footer is kept: 10,000 files open in seconds and take a few megabytes.
-The column chunks of a footer are left alone: PyArrow aborts the process over a damaged one.
+The column chunks of a footer are left alone: PyArrow aborts the process over a damaged one. `pages` checks them before
+the first row of a file is decoded.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,40 +19,53 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import LocalFileSystem
 
-from rowmill.errors import DataFileError
+from rowmill.errors import DataFileError, os_reason
+from rowmill.sources.paths import Files
+from rowmill.sources.pins import Pin, Pins, pin, settle, version
 from rowmill.sources.types import arrow_types
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A column as Parquet stores it; a nested column has several. `repeated`: it has more values than rows."""
+
+    column: str
+    repeated: bool
+
+
 @dataclass(frozen=True)
 class Footers:
-    """What the footers say: rows of each row group of each file, and the distinct schemas."""
+    """What the footers say: rows of each row group of each file, the distinct schemas, their leaves; and the pins."""
 
     group_rows: list[tuple[int, ...]]
     schemas: list[dict[str, pl.DataType]]
+    leaves: list[tuple[Leaf, ...]]
     schema_of_file: list[int]
+    pins: Pins
 
 
-def read_footers(paths: Sequence[str], filesystem: FileSystem | None) -> Footers:
+def read_footers(files: Files) -> Footers:
     """Read the footer of every file, with more threads where a network answers than where a disk does."""
-    local = filesystem is None
-    system = filesystem or LocalFileSystem()
+    paths, local = files.paths, files.filesystem is None
+    settle(files)
     threads = min(len(paths), 4 * (os.cpu_count() or 1) if local else 32)
     known = _Known()
     share = max(1, min(64, len(paths) // (threads * 4)))
     lots = [range(i, min(i + share, len(paths))) for i in range(0, len(paths), share)]
 
-    def run(lot: range) -> list[tuple[tuple[int, ...], int]]:
-        return [_one(paths[i], system, known) for i in lot]
+    def run(lot: range) -> list[tuple[tuple[int, ...], int, Pin]]:
+        return [_one(paths[i], files.filesystem, known) for i in lot]
 
     if threads <= 1:
-        rows = [pair for lot in lots for pair in run(lot)]
+        found = [one for lot in lots for one in run(lot)]
     else:
         with ThreadPoolExecutor(threads, "rowmill-footers") as pool:
-            rows = [pair for pairs in _until_error(pool, run, lots) for pair in pairs]
-    return Footers([r for r, _ in rows], known.schemas, [s for _, s in rows])
+            found = [one for several in _until_error(pool, run, lots) for one in several]
+    group_rows, places, pins = ([one[i] for one in found] for i in range(3))
+    return Footers(group_rows, known.schemas, known.leaves, places, Pins(files, pins))
 
 
 def _until_error(pool: ThreadPoolExecutor, run: Callable[[range], Any], lots: Sequence[range]) -> list[Any]:
@@ -67,10 +82,12 @@ _POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 
 class _Known:
-    """The schemas seen so far. Threads race harmlessly: the worst is that a schema is compared twice."""
+    """The schemas seen so far."""
 
     def __init__(self) -> None:
         self.schemas: list[dict[str, pl.DataType]] = []
+        self.leaves: list[tuple[Leaf, ...]] = []
+        self._lock = threading.Lock()
         self._last: tuple[Any, bytes | None, int] | None = None
         self._places: dict[pa.Schema, int] = {}
 
@@ -81,24 +98,47 @@ class _Known:
         if last is not None and last[1] == stored and last[0].equals(footer.schema):
             return last[2]
         arrow = footer.schema.to_arrow_schema().remove_metadata()
-        if arrow not in self._places:
-            types = arrow_types(arrow)
-            self.schemas.append(types)
-            self._places.setdefault(arrow, next(i for i, s in enumerate(self.schemas) if s is types))
+        with self._lock:
+            if arrow not in self._places:
+                types, leaves = arrow_types(arrow), _leaves(arrow, footer.schema)
+                self.schemas.append(types)
+                self.leaves.append(leaves)
+                self._places[arrow] = len(self.schemas) - 1
         self._last = (footer.schema, stored, self._places[arrow])
         return self._places[arrow]
 
 
-def _one(path: str, system: FileSystem, known: _Known) -> tuple[tuple[int, ...], int]:
+def _leaves(schema: pa.Schema, stored: Any) -> tuple[Leaf, ...]:
+    names = [field.name for field in schema for _ in range(_leaf_count(field.type))]
+    if len(names) != len(stored):
+        raise ValueError(f"{len(stored)} stored columns for a schema of {len(names)}")
+    return tuple(Leaf(name, stored.column(i).max_repetition_level > 0) for i, name in enumerate(names))
+
+
+def _leaf_count(dtype: pa.DataType) -> int:
+    if isinstance(dtype, pa.ExtensionType):
+        return _leaf_count(dtype.storage_type)
+    if pa.types.is_dictionary(dtype):
+        return 1
+    return sum(_leaf_count(dtype.field(i).type) for i in range(dtype.num_fields)) if dtype.num_fields else 1
+
+
+def _one(path: str, filesystem: FileSystem | None, known: _Known) -> tuple[tuple[int, ...], int, Pin]:
     try:
-        with system.open_input_file(path) as file:
+        with (filesystem or LocalFileSystem()).open_input_file(path) as file:
+            pinned = pin(file, path, filesystem, "parquet")
             reader = pq.core.ParquetReader()  # ParquetFile would list all columns in Python: a third of the time
             reader.open(file)
             footer = reader.metadata
-        rows = tuple(footer.row_group(i).num_rows for i in range(footer.num_row_groups))
-        return rows, known.place(footer)
-    except (OSError, ValueError, pa.ArrowException, *_POLARS_ERRORS) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            rows = tuple(footer.row_group(i).num_rows for i in range(footer.num_row_groups))
+            place = known.place(footer)
+            if filesystem is None and version(file, path, None) != pinned.version:
+                raise ValueError("it is being written")
+        if sum(rows) != footer.num_rows or min(rows, default=0) < 0:
+            raise ValueError(f"{footer.num_rows:,} rows, and {sum(rows):,} in its row groups")
+        return rows, place, pinned
+    except (OSError, ValueError, RecursionError, pa.ArrowException, *_POLARS_ERRORS) as error:
         raise DataFileError(
-            f"cannot read the footer of {path}: {reason}; wanted a whole Parquet file; write it again or leave it out"
+            f"cannot read the footer of {path}: {os_reason(error)}; wanted a whole Parquet file; write it again or "
+            f"leave it out"
         ) from error

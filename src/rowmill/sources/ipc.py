@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -16,12 +17,14 @@ import pyarrow as pa
 import pyarrow.ipc
 from pyarrow.fs import LocalFileSystem
 
-from rowmill.errors import DataFileError
+from rowmill.errors import DataFileError, os_reason
 from rowmill.schema import Schema
 from rowmill.sources.drift import unify
-from rowmill.sources.fingerprint import of_files, stamp_files
+from rowmill.sources.fingerprint import of_values, stamp_pins
 from rowmill.sources.hive import check_columns, hive_columns, with_hive
+from rowmill.sources.names import columns as exactly
 from rowmill.sources.paths import Files
+from rowmill.sources.pins import Pins
 from rowmill.sources.source import Fragment
 from rowmill.sources.types import arrow_types, conform, schema_of
 from rowmill.sources.widths import Widths
@@ -32,6 +35,7 @@ class IpcSource:
 
     def __init__(self, files: Files) -> None:
         self.files = files
+        self._pins = Pins.of(files)
         tables = []
         self._starts: list[tuple[int, ...]] = []
         for unit in range(len(files.paths)):
@@ -60,8 +64,10 @@ class IpcSource:
                     file, options=pa.ipc.IpcReadOptions(included_fields=[0] if len(schema) else None)
                 )
                 return [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)], arrow_types(schema)
-        except (OSError, pa.ArrowException) as error:
-            raise _broken(name, error) from error
+        except (OSError, ValueError, pa.ArrowException, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+            raise DataFileError(
+                f"cannot read {name}: {os_reason(error)}; wanted a whole Arrow IPC file; write it again or leave it out"
+            ) from error
 
     @property
     def schema(self) -> Schema:
@@ -74,24 +80,22 @@ class IpcSource:
     def read(self, fragment: Fragment, columns: Sequence[str]) -> pl.DataFrame:
         check_columns(columns, self.dtypes, self.files.name(fragment.unit))
         stored = [c for c in columns if c in self._stored]
-        try:
+        with self._pins.unchanged(fragment.unit, partial(self.describe, fragment)):
             frame = (
                 conform(self._decode(fragment, stored), self._stored) if stored else pl.DataFrame(height=fragment.rows)
             )
-        except (OSError, pa.ArrowException, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-            raise _broken(self.describe(fragment), error) from error
-        if frame.height != fragment.rows:
-            raise DataFileError(
-                f"found {frame.height} rows in {self.describe(fragment)}; wanted {fragment.rows}; "
-                f"the file has changed since it was opened: open the dataset again"
-            )
+            if frame.height != fragment.rows:
+                raise DataFileError(
+                    f"found {frame.height} rows in {self.describe(fragment)}; wanted {fragment.rows}; the file is "
+                    f"damaged: write it again or leave it out"
+                )
         return with_hive(frame, self._hive, fragment.unit, columns)
 
     def _decode(self, fragment: Fragment, stored: Sequence[str]) -> pl.DataFrame:
         path = self.files.name(fragment.unit)
         if self.files.filesystem is None:
             scan = pl.scan_ipc(path, glob=False, hive_partitioning=False)
-            return scan.select(stored).slice(fragment.start, fragment.rows).collect()
+            return scan.select(exactly(stored)).slice(fragment.start, fragment.rows).collect()
         starts = self._starts[fragment.unit]
         first = bisect_right(starts, fragment.start) - 1
         with self.files.filesystem.open_input_file(path) as file:
@@ -111,17 +115,11 @@ class IpcSource:
         return f"{self.files.name(fragment.unit)}, record batch {batch} (rows {fragment.start} to {fragment.stop})"
 
     def fingerprint(self) -> str:
-        return of_files(self.files, self._schema)
+        return of_values(self._pins.fingerprint(), self._schema)
 
     def stamp(self) -> tuple[str, str]:
-        return stamp_files(self.files, self._schema)
+        return stamp_pins(self.files, self._pins, self._schema)
 
     def row_bytes(self, columns: Sequence[str]) -> float:
         return self._widths.of(columns, self)
 
-
-def _broken(where: str, error: Any) -> DataFileError:
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return DataFileError(
-        f"cannot read {where}: {reason}; wanted a whole Arrow IPC file; write it again or leave it out"
-    )

@@ -1,13 +1,15 @@
 """Parquet files as a source: units are files, natural fragments are row groups.
 
 Local files are decoded by Polars, which reads only the pages a slice needs. Files on an object store are
-read by PyArrow through its own file system. Any number of threads may call `read`.
+read by PyArrow through its own file system. Every file is pinned when it is opened (`pins`), and its pages are checked
+before they are decoded (`pages`). Any number of threads may call `read`.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -16,9 +18,10 @@ import polars as pl
 from rowmill.errors import DataFileError
 from rowmill.schema import Schema
 from rowmill.sources.drift import unify
-from rowmill.sources.fingerprint import of_files, stamp_files
+from rowmill.sources.fingerprint import of_values, stamp_pins
 from rowmill.sources.footers import read_footers
 from rowmill.sources.hive import check_columns, hive_columns, with_hive
+from rowmill.sources.names import columns as exactly
 from rowmill.sources.paths import Files
 from rowmill.sources.scans import Scans
 from rowmill.sources.source import Fragment
@@ -29,11 +32,16 @@ _LARGE_GROUP = 100_000_000  # decoded bytes of a row group from which on a slice
 
 
 class ParquetSource:
-    """The row groups of a list of Parquet files that agree on their columns."""
+    """The row groups of a list of Parquet files that agree on their columns.
 
-    def __init__(self, files: Files) -> None:
+    `verify`: compare the checksums of pages, in files that have them, with their bytes whenever they are read.
+    """
+
+    def __init__(self, files: Files, *, verify: bool = True) -> None:
         self.files = files
-        footers = read_footers(files.paths, files.filesystem)
+        self._verify = verify
+        footers = read_footers(files)
+        self._pins = footers.pins
         first_with = {place: footers.schema_of_file.index(place) for place in set(footers.schema_of_file)}
         distinct = [
             (files.name(i), footers.schemas[place]) for place, i in sorted(first_with.items(), key=lambda p: p[1])
@@ -44,7 +52,8 @@ class ParquetSource:
         self._starts = [(0, *accumulate(rows)) for rows in footers.group_rows]
         self._schema = schema_of(self.dtypes)
         self._widths = Widths(self.dtypes)
-        self._scans = Scans()
+        self._leaves = [footers.leaves[place] for place in footers.schema_of_file]
+        self._scans = Scans(files.paths, self._pins)
         self._fragments = tuple(
             Fragment(unit, start, stop - start)
             for unit, starts in enumerate(self._starts)
@@ -64,34 +73,33 @@ class ParquetSource:
         """The rows of a fragment in the dataset's types, whatever the file stores them as."""
         check_columns(columns, self.dtypes, self.files.name(fragment.unit))
         stored = [c for c in columns if c in self._stored]
-        try:
+        with self._pins.unchanged(fragment.unit, partial(self.describe, fragment)):
             frame = self._decode(fragment, stored)
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise DataFileError(
-                f"cannot read {self.describe(fragment)}: {reason}; wanted the file as it was when opened; "
-                f"write it again or leave it out"
-            ) from error
-        if frame.height != fragment.rows:
-            raise DataFileError(
-                f"found {frame.height} rows in {self.describe(fragment)}; wanted {fragment.rows}; "
-                f"the file has changed since it was opened: open the dataset again"
-            )
+            if frame.height != fragment.rows:
+                raise DataFileError(
+                    f"found {frame.height} rows in {self.describe(fragment)}; wanted {fragment.rows}; the file is "
+                    f"damaged: write it again or leave it out"
+                )
         return with_hive(frame, self._hive, fragment.unit, columns)
 
     def _decode(self, fragment: Fragment, stored: Sequence[str]) -> pl.DataFrame:
-        path = self.files.name(fragment.unit)
+        unit = fragment.unit
         if not stored:
             return pl.DataFrame(height=fragment.rows)
+        if self.files.filesystem is None:
+            starts = self._starts[unit]
+            scan = self._scans.of(unit, [b - a for a, b in pairwise(starts)], self._leaves[unit])
+            scan.pages.check(self._groups(fragment), stored, self._verify)
         if self.files.filesystem is None and not self._small_part(fragment, stored):
-            scan = self._scans.of(path, len(self._starts[fragment.unit]) * len(self._stored))
-            frame = scan.select(pl.col(stored)).slice(fragment.start, fragment.rows).collect()
+            frame = scan.frame.select(exactly(stored)).slice(fragment.start, fragment.rows).collect()
         else:
-            from rowmill.sources.arrow import read_parquet_rows
-
-            table = read_parquet_rows(path, self.files.filesystem, fragment.start, fragment.rows, stored)
-            frame = _as_frame(table).select(stored)
+            frame = _as_frame(self._read_arrow(fragment, stored)).select(exactly(stored))
         return conform(frame, self._stored)
+
+    def _groups(self, fragment: Fragment) -> range:
+        """The row groups that hold rows of a fragment."""
+        starts = self._starts[fragment.unit]
+        return range(max(0, bisect_right(starts, fragment.start) - 1), bisect_left(starts, fragment.stop))
 
     def _small_part(self, fragment: Fragment, stored: Sequence[str]) -> bool:
         """Whether this is a slice of a row group too large to be decoded whole.
@@ -105,11 +113,15 @@ class ParquetSource:
 
     def read_arrow(self, fragment: Fragment, columns: Sequence[str]) -> Any:
         """The rows of a fragment as a `pyarrow.Table`, without Polars: for forked processes. Stored columns only."""
+        check_columns(columns, self._stored, self.files.name(fragment.unit))
+        with self._pins.unchanged(fragment.unit, partial(self.describe, fragment)):
+            return self._read_arrow(fragment, columns)
+
+    def _read_arrow(self, fragment: Fragment, columns: Sequence[str]) -> Any:
         from rowmill.sources.arrow import read_parquet_rows
 
-        check_columns(columns, self._stored, self.files.name(fragment.unit))
-        system = self.files.filesystem
-        return read_parquet_rows(self.files.name(fragment.unit), system, fragment.start, fragment.rows, columns)
+        path, system = self.files.name(fragment.unit), self.files.filesystem
+        return read_parquet_rows(path, system, fragment.start, fragment.rows, columns, verify=self._verify)
 
     def describe(self, fragment: Fragment) -> str:
         starts = self._starts[fragment.unit]
@@ -120,10 +132,10 @@ class ParquetSource:
         return f"{self.files.name(fragment.unit)}, {groups} (rows {fragment.start} to {fragment.stop})"
 
     def fingerprint(self) -> str:
-        return of_files(self.files, self._schema)
+        return of_values(self._pins.fingerprint(), self._schema)
 
     def stamp(self) -> tuple[str, str]:
-        return stamp_files(self.files, self._schema)
+        return stamp_pins(self.files, self._pins, self._schema)
 
     def row_bytes(self, columns: Sequence[str]) -> float:
         return self._widths.of(columns, self)

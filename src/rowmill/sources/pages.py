@@ -1,0 +1,134 @@
+"""Checks the pages of Parquet columns before they are decoded: their sizes, row counts and checksums.
+
+A footer and an open file in, nothing or `DataFileError` out. A decoder allocates what page headers ask for, and does
+not compare checksums, so both are done here. Headers are checked once for each column of a row group; checksums,
+where the writer stored them, whenever a page is read. Called by `parquet`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from isal.isal_zlib import crc32
+
+from rowmill.errors import DataFileError
+from rowmill.sources.footers import Leaf
+from rowmill.sources.thrift import Page, RowGroup, page_header, parse_footer
+
+_HEADER = 512  # bytes read to find a page header; statistics of long strings make it longer
+_LONGEST_HEADER = 16 << 20
+_SLACK = 1 << 10  # old writers leave page headers out of the sizes in the footer
+_CODECS = {1: 24, 2: 1040, 5: 256, 7: 256}  # Snappy, gzip, LZ4: no byte of theirs expands to more bytes than this
+
+
+class PageTable:
+    """The row groups of one file, checked against each other; `check` goes on to their pages."""
+
+    def __init__(self, footer: bytes, path: str, size: int, group_rows: Sequence[int], leaves: Sequence[Leaf]) -> None:
+        """`footer`: the end of the file, of `size` bytes in all. `group_rows` is what the dataset was planned with."""
+        self.path = path
+        self._leaves = leaves
+        self._data_end = size - len(footer)
+        try:
+            rows, self.groups = parse_footer(footer[:-8])
+        except ValueError as error:
+            raise self._damaged(f"a footer that cannot be read ({error})") from None
+        if rows != sum(group_rows) or [group.rows for group in self.groups] != list(group_rows):
+            raise self._damaged("row groups with other numbers of rows than the footer")
+        for number, group in enumerate(self.groups):
+            self._check_group(number, group)
+        self._checked: set[tuple[int, int]] = set()  # row group and leaf
+        self._summed: set[tuple[int, int]] = set()  # those that have checksums
+
+    def _damaged(self, what: str, group: int | None = None) -> DataFileError:
+        where = self.path if group is None else f"{self.path}, row group {group}"
+        return DataFileError(f"{where} is damaged: it has {what}; write the file again or leave it out")
+
+    def _check_group(self, number: int, group: RowGroup) -> None:
+        if len(group.columns) != len(self._leaves):
+            raise self._damaged(f"{len(group.columns)} columns where the schema has {len(self._leaves)}", number)
+        for leaf, chunk in zip(self._leaves, group.columns, strict=True):
+            if chunk.values < group.rows or (chunk.values > group.rows and not leaf.repeated):
+                raise self._damaged(
+                    f"{chunk.values:,} values in column {leaf.column!r} and {group.rows:,} rows", number
+                )
+            if min(chunk.uncompressed, chunk.compressed, chunk.data_offset) < 0 or chunk.start < 0:
+                raise self._damaged(f"a negative size or offset of column {leaf.column!r}", number)
+            if chunk.start + chunk.compressed > self._data_end:
+                raise self._damaged(f"a column {leaf.column!r} that ends beyond the data", number)
+
+    def leaf_numbers(self, columns: Iterable[str]) -> list[int]:
+        """The leaves of these columns."""
+        wanted = set(columns)
+        return [number for number, leaf in enumerate(self._leaves) if leaf.column in wanted]
+
+    def check(self, groups: Iterable[int], columns: Sequence[str], verify: bool) -> None:
+        """Raise `DataFileError` if a page of these columns cannot be what its header says, or (with `verify`) is not
+        what its checksum says."""
+        leaves = self.leaf_numbers(columns)
+        cells = [(group, leaf) for group in groups for leaf in leaves]
+        todo = [cell for cell in cells if cell not in self._checked or (verify and cell in self._summed)]
+        if not todo:
+            return
+        handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            for group, leaf in todo:
+                if self._check_pages(handle, group, leaf, verify):
+                    self._summed.add((group, leaf))
+                self._checked.add((group, leaf))
+        finally:
+            os.close(handle)
+
+    def _check_pages(self, handle: int, number: int, leaf: int, verify: bool) -> bool:
+        """Whether any page of the column has a checksum."""
+        chunk, column = self.groups[number].columns[leaf], self._leaves[leaf].column
+        at, values, summed = chunk.start, 0, False
+        while values < chunk.values:
+            page = self._header(handle, at, number, column)
+            problem = self._problem(page, at, chunk.codec, chunk.uncompressed, chunk.values - values)
+            if problem:
+                raise self._damaged(f"a page of column {column!r} at byte {at:,} with {problem}", number)
+            at += page.header
+            if page.crc is not None:
+                summed = True
+                if verify and crc32(os.pread(handle, page.compressed, at)) != page.crc:
+                    raise self._damaged(
+                        f"a page of column {column!r} at byte {at:,} whose checksum does not match its bytes", number
+                    )
+            at += page.compressed
+            values += page.values if page.holds_data else 0
+        return summed
+
+    def _header(self, handle: int, at: int, number: int, column: str) -> Page:
+        size = _HEADER
+        while True:
+            data = os.pread(handle, min(size, max(0, self._data_end - at)), at)
+            try:
+                return page_header(data)
+            except IndexError:
+                if len(data) == size < _LONGEST_HEADER:
+                    size *= 16
+                    continue
+                reason = "it ends too early"
+            except ValueError as error:
+                reason = str(error)
+            raise self._damaged(f"a page of column {column!r} at byte {at:,} without a header ({reason})", number)
+
+    def _problem(self, page: Page, at: int, codec: int, uncompressed: int, values_left: int) -> str:
+        """What is impossible about a page header, or nothing."""
+        if page.compressed < 0 or page.uncompressed < 0 or at + page.header + page.compressed > self._data_end:
+            return "a size beyond the file's"
+        if page.uncompressed > uncompressed + _SLACK or page.level_bytes > min(page.compressed, page.uncompressed):
+            return f"{page.uncompressed:,} bytes once decompressed, more than its column has"
+        if codec == 0 and page.kind != 3 and page.uncompressed != page.compressed:
+            return "two sizes, though it is not compressed"
+        if page.uncompressed > _CODECS.get(codec, 1 << 31) * (page.compressed + 64):
+            return f"{page.compressed:,} bytes that cannot expand to {page.uncompressed:,}"
+        if page.kind not in (0, 1, 2, 3):
+            return f"the unknown kind {page.kind}"
+        if page.holds_data and not 0 <= page.values <= values_left:
+            return f"{page.values:,} values where {values_left:,} are left"
+        if page.kind == 2 and not 0 <= page.values <= max(1, page.uncompressed) * 8:
+            return f"a dictionary of {page.values:,} values in {page.uncompressed:,} bytes"
+        return ""
