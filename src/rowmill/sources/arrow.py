@@ -6,9 +6,9 @@ threads of its own: the caller has its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,48 +17,58 @@ from pyarrow.fs import LocalFileSystem
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-_BATCH_ROWS = 65_536
-_SLICE_ROWS = 8_192  # decoded at once on the way to a slice; a batch is kept whole if one of its rows is
 _READ_BYTES = 4 << 20  # one request to an object store; smaller costs round trips, larger costs memory per column
 _LOCAL_READ_BYTES = 1 << 16
+_BATCH_ROWS = 65_536
 
 
 def read_parquet_rows(
     path: str, filesystem: FileSystem | None, start: int, rows: int, columns: Sequence[str], *, verify: bool = True
-) -> Any:
-    """Rows `start` to `start + rows` of the file as a `pyarrow.Table` of these columns.
+) -> pa.Table:
+    """Rows `start` to `start + rows` of the file as a table of these columns, their row groups decoded whole.
 
     `verify`: compare the checksums of pages that have one.
     """
+    with (filesystem or LocalFileSystem()).open_input_file(path) as file:
+        footer = pq.read_metadata(file)
+        groups, before = _groups(footer, start, rows)
+        if not groups:
+            return footer.schema.to_arrow_schema().empty_table().select(list(columns))
+        reader = pq.ParquetFile(file, metadata=footer, pre_buffer=True, page_checksum_verification=verify)
+        table = reader.read_row_groups(groups, columns=list(columns), use_threads=False)
+        return table.slice(start - before, rows)
+
+
+def stream_parquet_rows(
+    path: str,
+    filesystem: FileSystem | None,
+    start: int,
+    rows: int,
+    columns: Sequence[str],
+    batch_rows: int = _BATCH_ROWS,
+    *,
+    verify: bool = True,
+) -> Iterator[pa.RecordBatch]:
+    """The rows that `read_parquet_rows` reads, `batch_rows` at a time. Those before them in their row group are decoded
+    too, and dropped."""
     read_bytes = _READ_BYTES if filesystem is not None else _LOCAL_READ_BYTES
     with (filesystem or LocalFileSystem()).open_input_file(path) as file:
-        return _read(file, start, rows, columns, read_bytes, verify)
+        footer = pq.read_metadata(file)
+        groups, at = _groups(footer, start, rows)
+        reader = pq.ParquetFile(
+            file, metadata=footer, pre_buffer=False, buffer_size=read_bytes, page_checksum_verification=verify
+        )
+        for batch in reader.iter_batches(batch_rows, row_groups=groups, columns=list(columns), use_threads=False):
+            first, last = max(start - at, 0), min(start + rows - at, batch.num_rows)
+            if first < last:
+                yield batch.slice(first, last - first)
+            at += batch.num_rows
+            if at >= start + rows:
+                return
 
 
-def _read(file: Any, start: int, rows: int, columns: Sequence[str], read_bytes: int, verify: bool) -> Any:
-    footer = pq.read_metadata(file)
+def _groups(footer: pq.FileMetaData, start: int, rows: int) -> tuple[list[int], int]:
+    """The row groups that hold these rows, and the number of rows before them."""
     edges = [0, *accumulate(footer.row_group(i).num_rows for i in range(footer.num_row_groups))]
     groups = [i for i in range(footer.num_row_groups) if edges[i] < start + rows and edges[i + 1] > start]
-    if not groups:
-        return footer.schema.to_arrow_schema().empty_table().select(list(columns))
-    held = edges[groups[-1] + 1] - edges[groups[0]]
-    if held <= max(rows, 2 * _BATCH_ROWS):
-        table = pq.ParquetFile(
-            file, metadata=footer, pre_buffer=True, page_checksum_verification=verify
-        ).read_row_groups(
-            groups, columns=list(columns), use_threads=False
-        )
-        return table.slice(start - edges[groups[0]], rows)
-    # A slice of a large row group: decode in batches and keep only what was asked for, so memory stays small.
-    reader = pq.ParquetFile(
-        file, metadata=footer, pre_buffer=False, buffer_size=read_bytes, page_checksum_verification=verify
-    )
-    at, kept = edges[groups[0]], []
-    for batch in reader.iter_batches(_SLICE_ROWS, row_groups=groups, columns=list(columns), use_threads=False):
-        first, last = max(start - at, 0), min(start + rows - at, batch.num_rows)
-        if first < last:
-            kept.append(batch.slice(first, last - first))
-        at += batch.num_rows
-        if at >= start + rows:
-            break
-    return pa.Table.from_batches(kept)
+    return groups, edges[groups[0]] if groups else 0

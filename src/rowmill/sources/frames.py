@@ -7,7 +7,7 @@ once, when its rows are first needed, into a temporary Parquet file that goes aw
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -23,7 +23,7 @@ from rowmill.sources.fingerprint import of_frame, stamp_frame
 from rowmill.sources.hive import check_columns
 from rowmill.sources.parquet import ParquetSource
 from rowmill.sources.paths import Files
-from rowmill.sources.source import Fragment
+from rowmill.sources.source import Fragment, read_even_slices
 from rowmill.sources.spool import temporary_folder
 from rowmill.sources.types import conform, plain, schema_of
 from rowmill.sources.widths import Widths
@@ -55,6 +55,9 @@ class FrameSource:
         if not columns:
             return pl.DataFrame(height=fragment.rows)
         return conform(self.frame.select(columns).slice(fragment.start, fragment.rows), self.dtypes)
+
+    def read_slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
+        return read_even_slices(self, fragment, columns, max_bytes)
 
     def describe(self, fragment: Fragment) -> str:
         return f"frame in memory (rows {fragment.start} to {fragment.stop})"
@@ -101,6 +104,9 @@ class LazySource:
 
     def read(self, fragment: Fragment, columns: Sequence[str]) -> pl.DataFrame:
         return self._spooled().read(fragment, columns)
+
+    def read_slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
+        return self._spooled().read_slices(fragment, columns, max_bytes)
 
     def describe(self, fragment: Fragment) -> str:
         return f"result of a lazy query (rows {fragment.start} to {fragment.stop})"

@@ -6,7 +6,7 @@ Nothing is read or moved until a partition is read; a partition may span files.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 
 import polars as pl
@@ -55,6 +55,13 @@ class JoinedSource:
             return self._source.read(Fragment(0, 0, 0), columns)
         frames = [self._source.read(span, columns) for span in spans]
         return pl.concat(frames) if len(frames) > 1 else frames[0]
+
+    def read_slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
+        spans = self.spans(fragment)
+        if not spans:
+            yield self.read(fragment, columns)
+        for span in spans:
+            yield from self._source.read_slices(span, columns, max_bytes)
 
     def describe(self, fragment: Fragment) -> str:
         spans = self.spans(fragment)

@@ -14,6 +14,7 @@ from isal.isal_zlib import crc32
 
 from rowmill.errors import DataFileError
 from rowmill.sources.footers import Leaf
+from rowmill.sources.slices import ColumnSize, decoded_bytes
 from rowmill.sources.thrift import Page, RowGroup, page_header, parse_footer
 
 _HEADER = 512  # bytes read to find a page header; statistics of long strings make it longer
@@ -62,6 +63,16 @@ class PageTable:
         """The leaves of these columns."""
         wanted = set(columns)
         return [number for number, leaf in enumerate(self._leaves) if leaf.column in wanted]
+
+    def sizes(self, groups: Iterable[int], columns: Sequence[str]) -> list[ColumnSize]:
+        """The decoded bytes of these columns in these row groups together."""
+        found = {name: ColumnSize(name, 0, False) for name in columns}
+        for group in groups:
+            for leaf in self.leaf_numbers(columns):
+                chunk, name = self.groups[group].columns[leaf], self._leaves[leaf].column
+                uneven = found[name].uneven or self._leaves[leaf].repeated or chunk.is_text
+                found[name] = ColumnSize(name, found[name].nbytes + decoded_bytes(chunk), uneven)
+        return list(found.values())
 
     def check(self, groups: Iterable[int], columns: Sequence[str], verify: bool) -> None:
         """Raise `DataFileError` if a page of these columns cannot be what its header says, or (with `verify`) is not

@@ -8,12 +8,13 @@ before they are decoded (`pages`). Any number of threads may call `read`.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 
 from rowmill.errors import DataFileError
 from rowmill.schema import Schema
@@ -23,12 +24,14 @@ from rowmill.sources.footers import read_footers
 from rowmill.sources.hive import check_columns, hive_columns, with_hive
 from rowmill.sources.names import columns as exactly
 from rowmill.sources.paths import Files
-from rowmill.sources.scans import Scans
+from rowmill.sources.scans import Scan, Scans
+from rowmill.sources.slices import ColumnSize, Slicer
 from rowmill.sources.source import Fragment
 from rowmill.sources.types import conform, schema_of
-from rowmill.sources.widths import Widths
+from rowmill.sources.widths import Widths, is_uneven
 
-_LARGE_GROUP = 100_000_000  # decoded bytes of a row group from which on a slice of it is read by PyArrow
+_LARGE = 100_000_000  # decoded bytes from which on `read` reads in slices
+_STREAMED_ROWS = 65_536
 
 
 class ParquetSource:
@@ -71,57 +74,76 @@ class ParquetSource:
 
     def read(self, fragment: Fragment, columns: Sequence[str]) -> pl.DataFrame:
         """The rows of a fragment in the dataset's types, whatever the file stores them as."""
+        frames = list(self.read_slices(fragment, columns, _LARGE))
+        return frames[0] if len(frames) == 1 else pl.concat(frames)
+
+    def read_slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
         check_columns(columns, self.dtypes, self.files.name(fragment.unit))
         stored = [c for c in columns if c in self._stored]
-        with self._pins.unchanged(fragment.unit, partial(self.describe, fragment)):
-            frame = self._decode(fragment, stored)
-            if frame.height != fragment.rows:
-                raise DataFileError(
-                    f"found {frame.height} rows in {self.describe(fragment)}; wanted {fragment.rows}; the file is "
-                    f"damaged: write it again or leave it out"
-                )
-        return with_hive(frame, self._hive, fragment.unit, columns)
+        slices, rows = self._slices(fragment, stored, max_bytes), 0
+        while True:
+            with self._pins.unchanged(fragment.unit, partial(self.describe, fragment)):
+                frame = next(slices, None)
+                if frame is None:
+                    break
+                rows += frame.height
+                frame = conform(frame, self._stored)
+            yield with_hive(frame, self._hive, fragment.unit, columns)
+        if rows != fragment.rows:
+            raise DataFileError(
+                f"found {rows} rows in {self.describe(fragment)}; wanted {fragment.rows}; the file is damaged: write it "
+                f"again or leave it out"
+            )
+
+    def _slices(self, fragment: Fragment, stored: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
+        if not stored:
+            yield pl.DataFrame(height=fragment.rows)
+            return
+        groups = self._groups(fragment)
+        if self.files.filesystem is None:
+            scan = self._scan(fragment.unit)
+            scan.pages.check(groups, stored, self._verify)
+            sizes = scan.pages.sizes(groups, stored)
+        else:
+            rows = sum(self._starts[fragment.unit][g + 1] - self._starts[fragment.unit][g] for g in groups)
+            sizes = [ColumnSize(c, int(rows * self._widths.known(c)), is_uneven(self.dtypes[c])) for c in stored]
+        starts = self._starts[fragment.unit]
+        group_rows = starts[groups.stop] - starts[groups.start] if groups else 0
+        yield from Slicer(self._decode, self._stream, sizes, group_rows).slices(fragment, max_bytes)
+
+    def _scan(self, unit: int) -> Scan:
+        return self._scans.of(unit, [b - a for a, b in pairwise(self._starts[unit])], self._leaves[unit])
 
     def _decode(self, fragment: Fragment, stored: Sequence[str]) -> pl.DataFrame:
-        unit = fragment.unit
-        if not stored:
-            return pl.DataFrame(height=fragment.rows)
         if self.files.filesystem is None:
-            starts = self._starts[unit]
-            scan = self._scans.of(unit, [b - a for a, b in pairwise(starts)], self._leaves[unit])
-            scan.pages.check(self._groups(fragment), stored, self._verify)
-        if self.files.filesystem is None and not self._small_part(fragment, stored):
-            frame = scan.frame.select(exactly(stored)).slice(fragment.start, fragment.rows).collect()
-        else:
-            frame = _as_frame(self._read_arrow(fragment, stored)).select(exactly(stored))
-        return conform(frame, self._stored)
+            scan = self._scan(fragment.unit)
+            return scan.frame.select(exactly(stored)).slice(fragment.start, fragment.rows).collect()
+        starts, groups = self._starts[fragment.unit], self._groups(fragment)
+        if fragment.rows and 2 * fragment.rows <= starts[groups.stop] - starts[groups.start]:
+            return _as_frame(pa.Table.from_batches(list(self._stream(fragment, stored, _STREAMED_ROWS))))
+        from rowmill.sources.arrow import read_parquet_rows
+
+        path, system = self.files.name(fragment.unit), self.files.filesystem
+        table = read_parquet_rows(path, system, fragment.start, fragment.rows, stored, verify=self._verify)
+        return _as_frame(table).select(exactly(stored))
+
+    def _stream(self, fragment: Fragment, stored: Sequence[str], batch_rows: int) -> Iterator[Any]:
+        from rowmill.sources.arrow import stream_parquet_rows
+
+        path, system = self.files.name(fragment.unit), self.files.filesystem
+        rows = (fragment.start, fragment.rows)
+        return stream_parquet_rows(path, system, *rows, stored, batch_rows, verify=self._verify)
 
     def _groups(self, fragment: Fragment) -> range:
         """The row groups that hold rows of a fragment."""
         starts = self._starts[fragment.unit]
         return range(max(0, bisect_right(starts, fragment.start) - 1), bisect_left(starts, fragment.stop))
 
-    def _small_part(self, fragment: Fragment, stored: Sequence[str]) -> bool:
-        """Whether this is a slice of a row group too large to be decoded whole.
-
-        Polars mostly decodes no more than a slice needs, but in 17 of 58 runs it decoded the whole row group.
-        """
-        starts = self._starts[fragment.unit]
-        group = max(0, bisect_right(starts, fragment.start) - 1)
-        rows = starts[min(group + 1, len(starts) - 1)] - starts[group]
-        return 2 * fragment.rows <= rows and rows * self.row_bytes(stored) > _LARGE_GROUP
-
     def read_arrow(self, fragment: Fragment, columns: Sequence[str]) -> Any:
         """The rows of a fragment as a `pyarrow.Table`, without Polars: for forked processes. Stored columns only."""
         check_columns(columns, self._stored, self.files.name(fragment.unit))
         with self._pins.unchanged(fragment.unit, partial(self.describe, fragment)):
-            return self._read_arrow(fragment, columns)
-
-    def _read_arrow(self, fragment: Fragment, columns: Sequence[str]) -> Any:
-        from rowmill.sources.arrow import read_parquet_rows
-
-        path, system = self.files.name(fragment.unit), self.files.filesystem
-        return read_parquet_rows(path, system, fragment.start, fragment.rows, columns, verify=self._verify)
+            return pa.Table.from_batches(list(self._stream(fragment, columns, _STREAMED_ROWS)))
 
     def describe(self, fragment: Fragment) -> str:
         starts = self._starts[fragment.unit]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -37,8 +37,13 @@ class RecastSource:
         return self._source.fragments
 
     def read(self, fragment: Fragment, columns: Sequence[str]) -> pl.DataFrame:
-        frame = self._source.read(fragment, columns)
-        casts = [self._casts[c] for c in columns if c in self._casts]
+        return self._cast(self._source.read(fragment, columns), fragment)
+
+    def read_slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
+        return (self._cast(part, fragment) for part in self._source.read_slices(fragment, columns, max_bytes))
+
+    def _cast(self, frame: pl.DataFrame, fragment: Fragment) -> pl.DataFrame:
+        casts = [self._casts[c] for c in frame.columns if c in self._casts]
         try:
             return frame.with_columns(casts) if casts else frame
         except pl.exceptions.PolarsError as error:

@@ -6,7 +6,7 @@ order, batches or tensors.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
@@ -63,8 +63,25 @@ class Source(Protocol):
         ...
 
     def row_bytes(self, columns: Sequence[str]) -> float:
-        """About how many bytes a row of these columns takes once decoded."""
+        """About how many bytes a row of these columns takes once decoded; where rows differ, those of the largest
+        row groups."""
         ...
+
+    def read_slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
+        """The rows of a fragment, in order, in frames of about `max_bytes` at most; decoding one takes about twice as
+        much besides. A frame has one row at least."""
+        ...
+
+
+def read_even_slices(
+    source: Source, fragment: Fragment, columns: Sequence[str], max_bytes: int
+) -> Iterator[pl.DataFrame]:
+    """`Source.read_slices` where all rows are about as large."""
+    if not fragment.rows:
+        yield source.read(fragment, columns)
+    each = max(1, int(max_bytes / max(1.0, source.row_bytes(columns))))
+    for start in range(0, fragment.rows, each):
+        yield source.read(fragment.slice(start, min(each, fragment.rows - start)), columns)
 
 
 def fit_fragments(fragments: Iterable[Fragment], max_rows: int) -> list[Fragment]:

@@ -28,6 +28,11 @@ class ColumnChunk:
     raw_bytes: int | None
 
     @property
+    def is_text(self) -> bool:
+        """Whether its values are texts or bytes of any length."""
+        return self.physical == 6
+
+    @property
     def start(self) -> int:
         """The position of the first page."""
         return self.data_offset if not self.dictionary_offset else min(self.dictionary_offset, self.data_offset)

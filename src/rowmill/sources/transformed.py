@@ -6,7 +6,7 @@ number, the result is written to a temporary folder first, partition by partitio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Protocol
 
@@ -60,6 +60,12 @@ class TransformedSource:
         step = self._prepare(tuple(columns))
         frame = self.base.read(fragment, step.inputs)
         return step.run(frame, self._rows_before.get(fragment.unit, 0) + fragment.start)
+
+    def read_slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
+        step, start = self._prepare(tuple(columns)), self._rows_before.get(fragment.unit, 0) + fragment.start
+        for frame in self.base.read_slices(fragment, step.inputs, max_bytes):
+            yield step.run(frame, start)
+            start += frame.height
 
     def describe(self, fragment: Fragment) -> str:
         return self.base.describe(fragment)
@@ -128,6 +134,9 @@ class SpooledSource:
 
     def read(self, fragment: Fragment, columns: Sequence[str]) -> pl.DataFrame:
         return self._spooled().read(fragment, columns)
+
+    def read_slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
+        return self._spooled().read_slices(fragment, columns, max_bytes)
 
     def describe(self, fragment: Fragment) -> str:
         return f"rows {fragment.start} to {fragment.stop} of what became of partition {fragment.unit}"

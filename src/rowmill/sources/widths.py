@@ -15,6 +15,12 @@ from rowmill.sources.types import leaf_type, value_bytes
 
 _PLACES = 3  # fragments looked into: the first, one in the middle, the last
 _ROWS = 1024
+_BYTES = 4 << 20  # of the rows looked at in one place, however large they are
+
+
+def is_uneven(dtype: pl.DataType) -> bool:
+    """Whether values of this type may differ in size."""
+    return dtype in (pl.String, pl.Binary) or dtype.is_nested()
 
 
 class Widths:
@@ -27,11 +33,16 @@ class Widths:
     def of(self, columns: Sequence[str], source: Source) -> float:
         """The sum over these columns. (The source is not kept: the two would keep each other alive.)"""
         new = [c for c in columns if c not in self._known]
-        loose = [c for c in new if self._dtypes[c] in (pl.String, pl.Binary) or self._dtypes[c].is_nested()]
+        loose = [c for c in new if is_uneven(self._dtypes[c])]
         self._known.update({c: value_bytes(self._dtypes[c]) for c in new})
         if loose:
             self._known.update(_looked_at(loose, source))
         return sum(self._known[c] for c in columns)
+
+
+    def known(self, column: str) -> float:
+        """Bytes a row of a column, without looking at any: what was found before, or what its type says."""
+        return self._known.get(column, value_bytes(self._dtypes[column]))
 
 
 def _looked_at(columns: Sequence[str], source: Source) -> dict[str, float]:
@@ -39,7 +50,7 @@ def _looked_at(columns: Sequence[str], source: Source) -> dict[str, float]:
     places = sorted({i * (len(fragments) - 1) // max(1, _PLACES - 1) for i in range(_PLACES)}) if fragments else []
     try:
         samples = [fragments[i].slice(0, min(_ROWS, fragments[i].rows)) for i in places]
-        frame = pl.concat([source.read(sample, columns) for sample in samples])
+        frame = pl.concat([next(source.read_slices(sample, columns, _BYTES)) for sample in samples])
     except (DataFileError, ValueError):
         return {}  # nothing to see, or a damaged file: whoever reads those rows will be told
     return {c: column_bytes(frame[c]) for c in columns} if frame.height else {}
