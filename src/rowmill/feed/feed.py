@@ -6,7 +6,8 @@ Promises, each with a test in tests/contract:
    loop, with a note that names file and row group. Any exception type, SystemExit and KeyboardInterrupt included.
 3. If the consumer leaves (break, exception, garbage collection, interpreter exit), work is cancelled, threads end,
    nothing is printed.
-4. Memory is bounded: at most one fragment a thread, and at most `window_rows` packed rows not yet handed out.
+4. Memory is bounded: at most one slice of a fragment a thread, at most `window_rows` packed rows not yet handed out,
+   and at most `loose_bytes` of lists and strings.
 5. A batch that the user keeps is never overwritten (see `block.Pool`).
 
     tasks, in order ──► N threads: read ─► wait for room ─► deal each row to its place in a block
@@ -30,14 +31,13 @@ from time import perf_counter
 
 from rowmill.errors import ForkedError
 from rowmill.feed.block import Batch, Pool
-from rowmill.feed.filling import Filling, Places
+from rowmill.feed.filling import Filling, LooseBytes, Places, Read
 from rowmill.feed.pack import Dealer
 from rowmill.feed.plan import Chunk, Span
 from rowmill.feed.stats import Stats
 
 THREAD_NAME = "rowmill-feed"
 
-Read = Callable[[int, int, int], Dealer]  # fragment, first row, rows
 Describe = Callable[[int, int, int], str]
 
 
@@ -62,6 +62,7 @@ class Feed:
         *,
         threads: int,
         window_rows: int,
+        loose_bytes: float = float("inf"),
         describe: Describe,
         stats: Stats,
         first_batch: int = 0,
@@ -73,6 +74,7 @@ class Feed:
         self._pool = pool
         self._threads_wanted = threads
         self._window_rows = window_rows
+        self._loose_bytes = LooseBytes(loose_bytes)
         self._describe = describe
         self._stats = stats
         self._pid = os.getpid()
@@ -95,7 +97,11 @@ class Feed:
             for number, chunk in enumerate(self._chunks):
                 filling, complete = self._wait(number)
                 self._stats.ready(-chunk.rows)
+                if complete < chunk.batches:
+                    filling.finish(complete)
                 for index in range(max(0, self._first_batch - chunk.first_batch), complete):
+                    if not filling.has(index):
+                        filling.refill(index, complete, self._read, self._relieve)
                     batch = filling.batch(index)
                     self._stats.count(batch.rows, batch.padding)
                     yield batch
@@ -167,8 +173,18 @@ class Feed:
 
     def _release(self, number: int) -> None:
         with self._lock:
-            self._open_rows -= self._filling.pop(number).chunk.rows
+            released = self._filling.pop(number)
+            released.release()
+            self._open_rows -= released.chunk.rows
             self._room.notify_all()
+
+    def _relieve(self) -> None:
+        """If lists and strings take too much memory, let chunks give up batches, those that are needed last first."""
+        while self._loose_bytes.exceeded:
+            with self._lock:
+                open_chunks = sorted(self._filling.items(), reverse=True)
+            if not any(filling.shrink() for _, filling in open_chunks):
+                return
 
     def _work(self) -> None:
         """What a reading thread does."""
@@ -179,24 +195,36 @@ class Feed:
                 at = (task.spans[0][0], task.spans[0][1].at)
                 self._place(task)
                 started = perf_counter()
-                columns = self._read(task.fragment, task.start, task.rows)
-                self._stats.read(perf_counter() - started, task.rows)
-                for number, span in task.spans:
-                    at = (number, span.at)
-                    filling = self._open(number)
-                    if filling is None:
-                        return
+                slices, first = self._read(task.fragment, task.start, task.rows), task.start
+                for columns in slices:
+                    self._stats.read(perf_counter() - started, columns.rows)
+                    for number, row, start, rows in parts(task, first, columns.rows):
+                        at = (number, row)
+                        if not self._fill(number, row, columns, start, rows):
+                            return
+                    first += columns.rows
+                    for number, row, _, _ in parts(task, first, 1):
+                        at = (number, row)
+                    del columns  # or there would be two slices in memory while the next is read
                     started = perf_counter()
-                    finished = filling.fill(span, columns, span.start - task.start)
-                    self._stats.pack(perf_counter() - started)
-                    if finished:
-                        self._stats.ready(filling.chunk.rows)
-                    if finished or self._failure is not None:
-                        self._news.put(None)
-                    del filling  # or its blocks would seem to be in use while this thread waits
-                del columns  # or there would be two fragments in memory while the next is read
         except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the training loop
             self._fail(task, at, error)
+
+    def _fill(self, number: int, at: int, columns: Dealer, start: int, rows: int) -> bool:
+        """Put these rows in their places in a chunk. False if the work is cancelled."""
+        filling = self._open(number)
+        if filling is None:
+            return False
+        started = perf_counter()
+        finished = filling.fill(at, columns, start, rows)
+        self._stats.pack(perf_counter() - started)
+        if self._loose_bytes.exceeded:
+            self._relieve()
+        if finished:
+            self._stats.ready(filling.chunk.rows)
+        if finished or self._failure is not None:
+            self._news.put(None)
+        return True
 
     def _next_task(self) -> Task | None:
         with self._lock:
@@ -230,7 +258,8 @@ class Feed:
                 rows = chunk.batches * chunk.batch_rows
                 blocks = [self._pool.take() for _ in range(-(-rows // self._pool.rows))]
                 places = self._places.pop(self._opened, None)
-                self._filling[self._opened] = Filling(chunk, blocks, self._pool.layout, places)
+                layout, loose_bytes = self._pool.layout, self._loose_bytes
+                self._filling[self._opened] = Filling(chunk, blocks, layout, places, loose_bytes)
                 self._open_rows += chunk.rows
                 self._opened += 1
             return None if self._closed else self._filling[number]
@@ -270,6 +299,15 @@ def tasks(chunks: Sequence[Chunk], *, resumed: bool = False) -> Iterator[Task]:
             group.append((number, span))
     if group:
         yield _task(group)
+
+
+def parts(task: Task, first: int, rows: int) -> Iterator[tuple[int, int, int, int]]:
+    """Where rows `first` and on of a task's fragment go: for each chunk its number, the row of the chunk they begin at,
+    the first of these rows, and how many they are."""
+    for number, span in task.spans:
+        start, stop = max(first, span.start), min(first + rows, span.start + span.rows)
+        if start < stop:
+            yield number, span.at + start - span.start, start - first, stop - start
 
 
 def _task(group: list[tuple[int, Span]]) -> Task:

@@ -124,7 +124,7 @@ class Columns:
             _check(run.groups, stack_all(run.orders, first, rows, to, row_bytes))
 
 
-Decode = Callable[[int, int, int], Columns]  # fragment, first row, rows
+Decode = Callable[[int, int, int], Iterator[Columns]]  # fragment, first row, rows: the rows in slices, in order
 
 
 class _Run:

@@ -18,6 +18,10 @@ from numpy.typing import NDArray
 from rowmill.feed.block import Array
 
 Ragged = tuple[Array, NDArray[np.int64]]
+_ITEM_BYTES: dict[Any, int] = {
+    pl.Int8: 1, pl.UInt8: 1, pl.Boolean: 1, pl.Int16: 2, pl.UInt16: 2, pl.Float16: 2, pl.Int32: 4, pl.UInt32: 4,
+    pl.Float32: 4, pl.Date: 4,
+}  # fmt: skip
 Piece = tuple[pl.Series, NDArray[np.uint32]]  # rows of a column, and the place of each
 
 
@@ -40,6 +44,14 @@ def objects(pieces: Sequence[Piece], rows: int) -> Array:
     for series, places in pieces:
         gathered[places] = series.to_numpy()
     return gathered
+
+
+def nbytes(series: pl.Series) -> float:
+    """The bytes of a list, string or binary column once it is values and offsets, or an array of objects."""
+    if isinstance(series.dtype, pl.List):
+        return 8.0 * len(series) + float(series.list.len().sum() or 0) * _ITEM_BYTES.get(series.dtype.inner, 8)
+    lengths = series.str.len_bytes() if series.dtype == pl.String else series.bin.size()
+    return 64.0 * len(series) + float(lengths.sum() or 0)
 
 
 def values_and_offsets(series: pl.Series) -> Ragged:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rowmill.errors import ArgumentError
 from rowmill.feed.block import Layout
-from rowmill.feed.feed import Read
+from rowmill.feed.filling import Read
 from rowmill.feed.pack import Dealer, Decode
 
 T = TypeVar("T")

@@ -19,8 +19,8 @@ from rowmill.errors import ArgumentError, MemoryLimitError, StoreError
 from rowmill.feed import permute, state
 from rowmill.feed.block import BLOCK_BYTES, Batch, Block, Pool
 from rowmill.feed.counted import counted
-from rowmill.feed.feed import Feed, Read
-from rowmill.feed.filling import Filling
+from rowmill.feed.feed import Feed
+from rowmill.feed.filling import Filling, Read
 from rowmill.feed.layout import Selection
 from rowmill.feed.memory import Budget
 from rowmill.feed.pack import Columns, Dealer
@@ -106,9 +106,9 @@ class Stream:
         self._parts_per_chunk = parts_per_chunk
         self._pool: Pool | None = None
         self.read_bytes = max(1.0, self.source.row_bytes(selection.columns))
-        loose = self.source.row_bytes(selection.layout.loose) if selection.layout.loose else 0.0
+        loose = self._loose_row_bytes()
         self._packed_bytes = max(1.0, selection.layout.row_bytes + loose)
-        self._row_bytes = max(self._packed_bytes, selection.planned_bytes + loose)
+        self._row_bytes = max(self._packed_bytes, selection.planned_bytes + 1.5 * loose)  # put in order in new memory
         self.fragments = fit_fragments(self.source.fragments, max(1, int(self._budget.fragment / self.read_bytes)))
         self._largest = max((fragment.rows for fragment in self.fragments), default=1)
         if threads is not None and (not isinstance(threads, int) or threads < 1):
@@ -116,6 +116,13 @@ class Stream:
         self.threads = self._budget.threads(threads or min(8, cores()), self._largest * self.read_bytes)
         self.plan()  # so that what is wrong is said now
         self.kept: Kept | None = None if cache is None else cache.bind(self._request())
+
+    def _loose_row_bytes(self) -> float:
+        """Bytes of a row's lists and strings, the latter as Python objects."""
+        layout = self.selection.layout
+        if not layout.loose:
+            return 0.0
+        return self.source.row_bytes(layout.loose) + 64 * len(layout.objects)
 
     def plan(self, epoch: int = 0) -> Plan:
         """The order of every epoch, as integers. Only how often rows are drawn by weight differs between epochs."""
@@ -206,6 +213,7 @@ class Stream:
             self._blocks(plan),
             threads=self.threads,
             window_rows=int(self._budget.window / self._row_bytes),
+            loose_bytes=self._budget.window * (1 - self.selection.layout.row_bytes / self._row_bytes),
             describe=partial(self._describe, start.epoch, self.seed),
             stats=stats,
             first_batch=start.batch,
@@ -229,7 +237,7 @@ class Stream:
         block = Block.new(layout, room)
         chunk = Chunk(0, 1, room, (Span(0, 0, len(rows), 0),), (Strip(len(rows), room, None),), 0)
         filling = Filling(chunk, [block], layout)
-        filling.fill(chunk.spans[0], store.gathered(rows), 0)
+        filling.fill(0, store.gathered(rows), 0, len(rows))
         return filling.batch(0)
 
     def build_cache(self) -> None:
@@ -253,8 +261,8 @@ class Stream:
         store, key = self.kept.complete_store(), permute.key(self.seed, epoch, 0)
         total = sum(fragment.rows for fragment in self.fragments)
 
-        def gather(fragment: int, start: int, rows: int) -> Dealer:
-            return store.gathered(permute.line(fragment * FULL_ROWS + start, rows, total, key))
+        def gather(fragment: int, start: int, rows: int) -> Iterator[Dealer]:
+            yield store.gathered(permute.line(fragment * FULL_ROWS + start, rows, total, key))
 
         return gather
 
@@ -340,10 +348,21 @@ class Stream:
             self._pool = Pool(layout, rows, keep, plan.batch_rows if self._turned else None)
         return self._pool
 
-    def _read(self, epoch: int, seed: int, fragment: int, start: int, rows: int) -> Columns:
-        frame = self._frame(epoch, seed, fragment, start, rows, self.selection.columns)
-        prepared = self.selection.prepare(frame, self._describe(epoch, seed, fragment, start, rows))
-        return Columns(prepared, self.selection.layout)
+    def _read(self, epoch: int, seed: int, fragment: int, start: int, rows: int) -> Iterator[Columns]:
+        """These rows of a fragment, decoded and prepared, in slices that fit in memory."""
+        for frame in self._frames(epoch, seed, fragment, start, rows, self.selection.columns):
+            prepared = self.selection.prepare(frame, self._describe(epoch, seed, fragment, start, rows))
+            del frame
+            yield Columns(prepared, self.selection.layout)
+
+    def _frames(
+        self, epoch: int, seed: int, fragment: int, start: int, rows: int, columns: Sequence[str]
+    ) -> Iterator[pl.DataFrame]:
+        if self.draw is not None:
+            yield self._frame(epoch, seed, fragment, start, rows, columns)
+        else:
+            found = self.fragments[fragment].slice(start, rows)
+            yield from self.source.read_slices(found, columns, self._budget.fragment)
 
     def _frame(
         self, epoch: int, seed: int, fragment: int, start: int, rows: int, columns: Sequence[str]

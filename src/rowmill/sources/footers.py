@@ -64,8 +64,9 @@ def read_footers(files: Files) -> Footers:
     else:
         with ThreadPoolExecutor(threads, "rowmill-footers") as pool:
             found = [one for several in _until_error(pool, run, lots) for one in several]
-    group_rows, places, pins = ([one[i] for one in found] for i in range(3))
-    return Footers(group_rows, known.schemas, known.leaves, places, Pins(files, pins))
+    group_rows = [rows for rows, _, _ in found]
+    places, pins = [place for _, place, _ in found], Pins(files, [pinned for _, _, pinned in found])
+    return Footers(group_rows, known.schemas, known.leaves, places, pins)
 
 
 def _until_error(pool: ThreadPoolExecutor, run: Callable[[range], Any], lots: Sequence[range]) -> list[Any]:

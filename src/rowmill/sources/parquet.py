@@ -31,6 +31,7 @@ from rowmill.sources.types import conform, schema_of
 from rowmill.sources.widths import Widths, is_uneven
 
 _LARGE = 100_000_000  # decoded bytes from which on `read` reads in slices
+_SMALL = 1 << 20  # decoded bytes below which nothing is gained by reading in slices
 _STREAMED_ROWS = 65_536
 
 
@@ -74,13 +75,21 @@ class ParquetSource:
 
     def read(self, fragment: Fragment, columns: Sequence[str]) -> pl.DataFrame:
         """The rows of a fragment in the dataset's types, whatever the file stores them as."""
-        frames = list(self.read_slices(fragment, columns, _LARGE))
+        frames = list(self._read_slices(fragment, columns, _LARGE))
         return frames[0] if len(frames) == 1 else pl.concat(frames)
 
     def read_slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
+        max_bytes = max(max_bytes, _SMALL)
+        with self._pins.unchanged(fragment.unit, partial(self.describe, fragment)):
+            whole = sum(size.nbytes for size in self._sizes(fragment, columns)) <= min(max_bytes, _LARGE)
+        if whole:
+            yield self.read(fragment, columns)
+        else:
+            yield from self._read_slices(fragment, columns, max_bytes)
+
+    def _read_slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
         check_columns(columns, self.dtypes, self.files.name(fragment.unit))
-        stored = [c for c in columns if c in self._stored]
-        slices, rows = self._slices(fragment, stored, max_bytes), 0
+        slices, rows = self._slices(fragment, columns, max_bytes), 0
         while True:
             with self._pins.unchanged(fragment.unit, partial(self.describe, fragment)):
                 frame = next(slices, None)
@@ -95,21 +104,27 @@ class ParquetSource:
                 f"again or leave it out"
             )
 
-    def _slices(self, fragment: Fragment, stored: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
-        if not stored:
+    def _slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
+        sizes, groups = self._sizes(fragment, columns), self._groups(fragment)
+        if not sizes:
             yield pl.DataFrame(height=fragment.rows)
             return
-        groups = self._groups(fragment)
         if self.files.filesystem is None:
-            scan = self._scan(fragment.unit)
-            scan.pages.check(groups, stored, self._verify)
-            sizes = scan.pages.sizes(groups, stored)
-        else:
-            rows = sum(self._starts[fragment.unit][g + 1] - self._starts[fragment.unit][g] for g in groups)
-            sizes = [ColumnSize(c, int(rows * self._widths.known(c)), is_uneven(self.dtypes[c])) for c in stored]
-        starts = self._starts[fragment.unit]
-        group_rows = starts[groups.stop] - starts[groups.start] if groups else 0
+            self._scan(fragment.unit).pages.check(groups, [size.name for size in sizes], self._verify)
+        group_rows = self._group_rows(fragment)
         yield from Slicer(self._decode, self._stream, sizes, group_rows).slices(fragment, max_bytes)
+
+    def _sizes(self, fragment: Fragment, columns: Sequence[str]) -> list[ColumnSize]:
+        """The decoded bytes of the stored ones of these columns in the row groups of a fragment."""
+        stored = [c for c in columns if c in self._stored]
+        if self.files.filesystem is None and stored:
+            return self._scan(fragment.unit).pages.sizes(self._groups(fragment), stored)
+        rows = self._group_rows(fragment)
+        return [ColumnSize(c, int(rows * self._widths.known(c)), is_uneven(self.dtypes[c])) for c in stored]
+
+    def _group_rows(self, fragment: Fragment) -> int:
+        starts, groups = self._starts[fragment.unit], self._groups(fragment)
+        return starts[groups.stop] - starts[groups.start] if groups else 0
 
     def _scan(self, unit: int) -> Scan:
         return self._scans.of(unit, [b - a for a, b in pairwise(self._starts[unit])], self._leaves[unit])
@@ -118,8 +133,7 @@ class ParquetSource:
         if self.files.filesystem is None:
             scan = self._scan(fragment.unit)
             return scan.frame.select(exactly(stored)).slice(fragment.start, fragment.rows).collect()
-        starts, groups = self._starts[fragment.unit], self._groups(fragment)
-        if fragment.rows and 2 * fragment.rows <= starts[groups.stop] - starts[groups.start]:
+        if fragment.rows and 2 * fragment.rows <= self._group_rows(fragment):
             return _as_frame(pa.Table.from_batches(list(self._stream(fragment, stored, _STREAMED_ROWS))))
         from rowmill.sources.arrow import read_parquet_rows
 

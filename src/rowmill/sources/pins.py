@@ -193,10 +193,10 @@ def version(file: Any, path: str, system: FileSystem | None) -> tuple[Any, ...]:
         return _local_version(os.stat(path))  # noqa: PTH116
     try:
         known = {str(key).lower(): value for key, value in (file.metadata() or {}).items()}
-    except (NotImplementedError, pa.ArrowNotImplementedError):
+    except NotImplementedError:
         known = {}
-    if b"etag" in known or "etag" in known:
-        return ("etag", known.get("etag", known.get(b"etag")))
+    if "etag" in known:
+        return ("etag", known["etag"])
     return ("time", system.get_file_info(path).mtime_ns)
 
 

@@ -176,7 +176,8 @@ def parse_footer(data: bytes) -> tuple[int, list[RowGroup]]:
 
 def _footer(data: bytes) -> tuple[int, list[RowGroup]]:
     at = last = 0
-    rows, groups = -1, []
+    rows = -1
+    groups: list[RowGroup] = []
     while True:
         last, kind, at = _field(data, at, last)
         if kind == 0:
@@ -244,11 +245,10 @@ def _column_metadata(data: bytes, at: int) -> tuple[ColumnChunk, int]:
             raw_bytes, at = _size_statistics(data, at)
         else:
             at = _skip(data, at, kind)
-    try:
-        named = [found[number] for number in (1, 4, 5, 6, 7, 9)]
-    except KeyError:
-        raise ValueError("a column without its sizes") from None
-    return ColumnChunk(*named, found.get(11), raw_bytes), at
+    if not _NUMBERS - {11} <= found.keys():
+        raise ValueError("a column without its sizes")
+    sizes = (found[5], found[6], found[7])
+    return ColumnChunk(found[1], found[4], *sizes, found[9], found.get(11), raw_bytes), at
 
 
 def _size_statistics(data: bytes, at: int) -> tuple[int | None, int]:

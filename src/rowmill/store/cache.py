@@ -20,8 +20,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from rowmill.errors import ArgumentError, CacheWarning, DamagedStoreError, DtypeError, StoreError
-from rowmill.feed.feed import Read
+from rowmill.errors import ArgumentError, CacheWarning, DamagedStoreError, DataFileError, DtypeError, StoreError
+from rowmill.feed.filling import Read
 from rowmill.feed.pack import Columns, Dealer, Decode
 from rowmill.feed.show import bytes_text
 from rowmill.feed.stored import Request
@@ -117,29 +117,36 @@ class Kept:
         firsts = [0, *accumulate(fragment_rows)]
         self._renew()
 
-        def read(fragment: int, start: int, rows: int) -> Dealer:
+        def read(fragment: int, start: int, rows: int) -> Iterator[Dealer]:
             return self._read(firsts[fragment] + start, rows, partial(decode, fragment, start, rows))
 
         return read
 
-    def _read(self, first: int, rows: int, decode: Callable[[], Columns]) -> Dealer:
+    def _read(self, first: int, rows: int, decode: Callable[[], Iterator[Columns]]) -> Iterator[Dealer]:
+        found = self._stored(first, rows)
+        if found is not None:
+            yield found
+            return
+        for columns in decode():
+            store = self._store
+            if store is None or store.complete:
+                yield columns
+            else:
+                yield WriteThrough(store, first, columns, partial(self._stop_writing, store))
+            first += columns.rows
+
+    def _stored(self, first: int, rows: int) -> Dealer | None:
+        """These rows, if the store has all of them."""
         store = self._store
         if store is None:
-            return decode()
+            return None
         try:
-            found = store.columns(first, rows)
+            return store.columns(first, rows)
         except DamagedStoreError as error:
             self._rebuild(store, error)
-            found = None
         except OSError as error:
             self._give_up(error)
-            return decode()
-        if found is not None:
-            return found
-        columns, store = decode(), self._store
-        if store is None or store.complete:
-            return columns
-        return WriteThrough(store, first, columns, partial(self._stop_writing, store))
+        return None
 
     def complete_store(self) -> Store:
         """The store with all rows, every piece verified; raises `StoreError` if rows are missing."""
@@ -191,9 +198,9 @@ class Kept:
                 while first < gap + rows:
                     fragment = bisect_right(firsts, first) - 1
                     stop = min(gap + rows, firsts[fragment + 1])
-                    columns = decode(fragment, first - firsts[fragment], stop - first)
-                    yield WriteThrough(store, first, columns, partial(self._stop_writing, store))
-                    first = stop
+                    for columns in decode(fragment, first - firsts[fragment], stop - first):
+                        yield WriteThrough(store, first, columns, partial(self._stop_writing, store))
+                        first += columns.rows
 
         def build(run: range) -> None:
             first, rows = firsts[run.start], firsts[run.stop] - firsts[run.start]
@@ -201,6 +208,8 @@ class Kept:
                 try:
                     with store.claim(first, rows) as gaps:
                         keep(store, decoded(store, gaps))
+                except DataFileError:  # the source, not the store
+                    raise
                 except (OSError, DtypeError) as error:
                     self._stop_writing(store, error)
                     if isinstance(error, DtypeError) and store.shape == self._widest:
