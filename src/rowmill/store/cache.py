@@ -7,6 +7,7 @@ store, rows go on from their source, after one warning. Called by `feed.stream`,
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import warnings
@@ -29,7 +30,7 @@ from rowmill.lock import Lock
 from rowmill.sizes import parse_bytes
 from rowmill.store import files
 from rowmill.store.layout import BUILDING, FORMAT, Shape, by_dtype
-from rowmill.store.shelf import default_folder, make_room, stale
+from rowmill.store.shelf import default_folder, make_room, own_folder, stale
 from rowmill.store.store import Store
 from rowmill.store.write import WriteThrough, keep
 
@@ -265,13 +266,14 @@ class Kept:
     def _opened(self) -> Store | None:
         if self.tier == "memory":
             return Store.building(self.shape, None)
+        if self._cache.folder is None:
+            own_folder()
         for _ in range(3):  # a store may be completed or removed while we look
             self._look_for_wide()
             try:
                 found = Store.completed(self.shape, self.name)
             except DamagedStoreError as error:
-                self._warn_damage(error)
-                files.remove(self.name, used=True)
+                self._remove_damaged(self.name, error)
                 continue
             if found is not None:
                 files.remove(self._building)  # begun by one who did not see that it was complete
@@ -286,13 +288,13 @@ class Kept:
     def _look_for_wide(self) -> None:
         """Whether anybody has found a value that 4 bytes do not hold: then there is a store with 8, or one begun."""
         name, narrow = self._name_of(self._widest), self._building
-        if self.shape != self._widest and (name.exists() or _building(name).exists()):
+        if self.shape != self._widest and (files.is_folder(name) or files.is_folder(_building(name))):
             self.shape = self._widest
             files.remove(narrow)  # unless another process is still to find out
 
     def _begun(self) -> Store | None:
         name = self.name
-        if not self._building.exists():
+        if not files.is_folder(self._building):
             if others := stale(self._name_of(self._widest), self._name_of(self._widest.narrow)):
                 self._warn(
                     f"the data or settings of {others[0].name} have changed since it was stored; it is not used, and "
@@ -308,10 +310,13 @@ class Kept:
                 return None
         try:
             begun = Store.building(self.shape, name)
+        except DamagedStoreError as error:
+            self._remove_damaged(self._building, error)
+            return None
         except OSError:
             files.remove(self._building)  # it has no room for the rest either
             raise
-        if begun is not None and name.exists():  # completed since we looked: what we have is a new, empty folder
+        if begun is not None and files.is_folder(name):  # completed since we looked: what we have is a new, empty folder
             begun.close()
             files.remove(self._building)
             return None
@@ -345,6 +350,12 @@ class Kept:
         """Go on without a store."""
         self._store, self.tier, self.why = None, "source", str(error)
         self._warn(f"the cache {self.name.parent} cannot be used: {error}; rows are read from their source")
+
+    def _remove_damaged(self, folder: Path, error: DamagedStoreError) -> None:
+        """Remove a store that cannot be used, with a warning. Raises an `OSError` if it stays."""
+        if not files.remove(folder, used=True) and files.is_folder(folder):
+            raise PermissionError(errno.EPERM, f"the store {folder.name} is damaged ({error}) and cannot be removed")
+        self._warn_damage(error)
 
     def _warn_damage(self, error: DamagedStoreError) -> None:
         self._warn(f"the store {self.name} was damaged ({error}); it is built again", once=False)
@@ -385,7 +396,10 @@ def verify(store: Store) -> bool:
 
 def free_bytes(folder: Path) -> int:
     """Bytes free on the disk on which a folder is, or would be."""
-    while not folder.exists():
-        folder = folder.parent
-    found = os.statvfs(folder)
+    try:
+        while not folder.exists():
+            folder = folder.parent
+        found = os.statvfs(folder)
+    except OSError:
+        return 0
     return found.f_bavail * found.f_frsize
