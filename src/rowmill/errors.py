@@ -7,7 +7,11 @@ people already catch (`ValueError`, `FileNotFoundError`, ...), so an `except` wr
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import errno
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 
 class RowmillError(Exception):
@@ -92,6 +96,68 @@ class MissingExtraError(RowmillError, ImportError):
 
 class CacheWarning(UserWarning):
     """A cache could not be used, and rows are read from their source instead; or it was rebuilt."""
+
+
+def describe_os_error(error: BaseException) -> tuple[str, str]:
+    """What went wrong and what to do about it, in words: a full disk, too many open files, or what the system says."""
+    number = error_number(error)
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return "no space left on device", "free some space, or write to another disk"
+    if number in (errno.EMFILE, errno.ENFILE):
+        return f"too many open files (the limit is {_open_files()})", "raise the limit (ulimit -n), or close some files"
+    said = getattr(error, "strerror", None) or str(error).split("\n")[0] or type(error).__name__
+    return said, "check that the disk works, and that you have the right to do this"
+
+
+def error_number(error: BaseException) -> int | None:
+    """The system's number of an error, or None. PyArrow and Polars pass some errors on as text, so that is read too."""
+    number = getattr(error, "errno", None)
+    if isinstance(number, int):
+        return number
+    text = str(error)
+    if found := re.search(r"(?:os error|errno) (\d+)", text):
+        return int(found[1])
+    known = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
+    return next((number for number in known if os.strerror(number) in text), None)
+
+
+def system_error(error: BaseException, doing: str) -> DataFileError:
+    """The error for something that the system refused to do, such as "writing table/part_0.parquet"."""
+    reason, advice = describe_os_error(error)
+    made = DataFileError(f"{reason} while {doing}; {advice}")
+    made.errno = error_number(error)
+    return made
+
+
+def writing(what: object) -> AbstractContextManager[None]:
+    """Turn what the system says against writing (a full disk, no more file handles) into a `DataFileError`."""
+    return _doing(f"writing {what}")
+
+
+def reading(what: object) -> AbstractContextManager[None]:
+    """Turn what the system says against reading (a broken disk, no more file handles) into a `DataFileError`."""
+    return _doing(f"reading {what}")
+
+
+@contextmanager
+def _doing(what: str) -> Iterator[None]:
+    try:
+        yield
+    except RowmillError:
+        raise
+    except Exception as error:
+        if not isinstance(error, OSError) and error_number(error) is None:
+            raise
+        raise system_error(error, what) from error
+
+
+def _open_files() -> str:
+    try:
+        import resource
+
+        return f"{resource.getrlimit(resource.RLIMIT_NOFILE)[0]:,}"
+    except ImportError:
+        return "unknown"
 
 
 def closest(name: str, known: Iterable[str]) -> str:

@@ -16,6 +16,7 @@ import polars as pl
 from rowmill.errors import ArgumentError, ColumnError, DtypeError, NullError, closest
 from rowmill.feed.block import Layout, Matrix
 from rowmill.schema import ColumnSchema, Schema
+from rowmill.sources.names import column as exact
 
 NULL_SUFFIX = "__null"
 
@@ -152,7 +153,7 @@ class Selector:
                 target = _narrow(target)
             if spec.dtype in _OBJECTS and not spec.is_list:
                 self._objects.append(column)
-                self._null_policy(spec, pl.col(column))
+                self._null_policy(spec, exact(column))
             elif target is None:
                 raise refused(spec)
             elif spec.is_list and spec.width is None:
@@ -194,7 +195,7 @@ class Selector:
     def _add(self, spec: ColumnSchema, target: np.dtype[Any], alias: str) -> None:
         native = packed_dtype(spec.dtype)
         self._planned_bytes += (spec.width or 1) * (native.itemsize if native is not None and native.kind == "f" else 8)
-        expression = read = pl.col(spec.name)
+        expression = read = exact(spec.name)
         if spec.dtype == "time" or spec.dtype.startswith(("date", "duration")):
             expression = expression.to_physical()
         expression = self._null_policy(spec, expression)
@@ -204,7 +205,7 @@ class Selector:
         self._expressions[alias] = None if as_read else expression.alias(alias)
 
     def _add_list(self, spec: ColumnSchema, target: np.dtype[Any]) -> None:
-        expression = pl.col(spec.name)
+        expression = exact(spec.name)
         if spec.width is not None:
             expression = expression.arr.to_list()
         stored = np.dtype("uint8") if target == np.dtype(bool) else target
@@ -221,7 +222,7 @@ class Selector:
 
     def _add_mask(self, spec: ColumnSchema) -> None:
         name = spec.name + NULL_SUFFIX
-        self._expressions[name] = pl.col(spec.name).is_null().cast(pl.UInt8).alias(name)
+        self._expressions[name] = exact(spec.name).is_null().cast(pl.UInt8).alias(name)
 
     def _policy(self, name: str) -> Any:
         if isinstance(self.nulls, Mapping):

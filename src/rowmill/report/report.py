@@ -17,6 +17,7 @@ from rowmill.feed.stats import SHORT, RunReport
 from rowmill.report import page, pictures, png
 from rowmill.report.facts import TableFacts
 from rowmill.report.table import SAMPLE_ROWS, measure_table
+from rowmill.sources.paths import local_path
 
 if TYPE_CHECKING:
     from rowmill.feed.explain import PlanReport  # loads numba
@@ -70,7 +71,7 @@ class Report:
 
     def write(self, path: str | PathLike[str]) -> Path:
         """Write the page; returns where."""
-        target = Path(path)
+        target = local_path(path, "path")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(self.html(), "utf-8")
         return target
@@ -86,7 +87,7 @@ class Report:
 
     def write_png(self, folder: str | PathLike[str]) -> list[Path]:
         """The same pictures as PNG files in a folder, numbered in the page's order. Needs matplotlib."""
-        target = Path(folder)
+        target = local_path(folder, "folder")
         target.mkdir(parents=True, exist_ok=True)
         paths = []
         for number, picture in enumerate(self.pictures(), 1):

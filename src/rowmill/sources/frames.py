@@ -16,11 +16,13 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from rowmill.errors import ArgumentError, DtypeError
+from rowmill.errors import ArgumentError, DtypeError, writing
 from rowmill.lock import Lock
 from rowmill.schema import Schema
 from rowmill.sources.fingerprint import of_frame, stamp_frame
 from rowmill.sources.hive import check_columns
+from rowmill.sources.names import column
+from rowmill.sources.names import columns as columns_of
 from rowmill.sources.parquet import ParquetSource
 from rowmill.sources.paths import Files
 from rowmill.sources.source import Fragment
@@ -54,7 +56,7 @@ class FrameSource:
         check_columns(columns, self.dtypes, "the frame")
         if not columns:
             return pl.DataFrame(height=fragment.rows)
-        return conform(self.frame.select(columns).slice(fragment.start, fragment.rows), self.dtypes)
+        return conform(self.frame.select(columns_of(columns)).slice(fragment.start, fragment.rows), self.dtypes)
 
     def describe(self, fragment: Fragment) -> str:
         return f"frame in memory (rows {fragment.start} to {fragment.stop})"
@@ -82,8 +84,9 @@ class LazySource:
     @cached_property
     def _rows(self) -> ParquetSource:
         path = temporary_folder(self) / "query.parquet"
-        casts = [pl.col(n).cast(t) for n, t in self.dtypes.items()]
-        self._query.select(casts).sink_parquet(path, row_group_size=_FRAGMENT_ROWS, compression="lz4")
+        casts = [column(n).cast(t) for n, t in self.dtypes.items()]
+        with writing(path):
+            self._query.select(casts).sink_parquet(path, row_group_size=_FRAGMENT_ROWS, compression="lz4")
         return ParquetSource(Files((str(path),), "parquet"))
 
     def _spooled(self) -> ParquetSource:

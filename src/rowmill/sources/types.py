@@ -15,6 +15,7 @@ import polars as pl
 
 from rowmill.errors import ArgumentError
 from rowmill.schema import ColumnSchema, Schema, dtype_name
+from rowmill.sources.names import column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -154,5 +155,5 @@ def value_bytes(dtype: pl.DataType) -> float:
 def conform(frame: pl.DataFrame, dtypes: dict[str, pl.DataType]) -> pl.DataFrame:
     """The frame with every column in the promised type; columns that have it already are not touched."""
     found = zip(frame.columns, frame.dtypes, strict=True)
-    casts = [pl.col(name).cast(dtypes[name]) for name, dtype in found if dtype != dtypes[name]]
+    casts = [column(name).cast(dtypes[name]) for name, dtype in found if dtype != dtypes[name]]
     return frame.with_columns(casts) if casts else frame

@@ -7,7 +7,6 @@ store, rows go on from their source, after one warning. Called by `feed.stream`,
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
 import warnings
@@ -21,16 +20,17 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from rowmill.errors import ArgumentError, CacheWarning, DamagedStoreError, DtypeError, StoreError
+from rowmill.errors import ArgumentError, CacheWarning, DamagedStoreError, DtypeError, StoreError, describe_os_error
 from rowmill.feed.feed import Read
 from rowmill.feed.pack import Columns, Dealer, Decode
 from rowmill.feed.show import bytes_text
 from rowmill.feed.stored import Request
 from rowmill.lock import Lock
 from rowmill.sizes import parse_bytes
+from rowmill.sources.paths import local_path
 from rowmill.store import files
 from rowmill.store.layout import BUILDING, FORMAT, Shape, by_dtype
-from rowmill.store.shelf import default_folder, make_room, own_folder, stale
+from rowmill.store.shelf import default_folder, free_bytes, make_room, own_folder, stale
 from rowmill.store.store import Store
 from rowmill.store.write import WriteThrough, keep
 
@@ -57,7 +57,7 @@ def open_cache(cache: str | os.PathLike[str] | None, cache_size: int | float | s
         return None
     if not isinstance(cache, str | os.PathLike) or cache == "":
         raise ArgumentError(f"cache={cache!r}; wanted a folder, 'auto', or None")
-    return Cache(None if cache == "auto" else Path(cache).expanduser().absolute(), limit)
+    return Cache(None if cache == "auto" else local_path(cache, "cache").expanduser().absolute(), limit)
 
 
 class Kept:
@@ -273,7 +273,7 @@ class Kept:
             try:
                 found = Store.completed(self.shape, self.name)
             except DamagedStoreError as error:
-                self._remove_damaged(self.name, error)
+                self._remove(self.name, error)
                 continue
             if found is not None:
                 files.remove(self._building)  # begun by one who did not see that it was complete
@@ -311,12 +311,14 @@ class Kept:
         try:
             begun = Store.building(self.shape, name)
         except DamagedStoreError as error:
-            self._remove_damaged(self._building, error)
+            self._remove(self._building, error)
             return None
         except OSError:
             files.remove(self._building)  # it has no room for the rest either
             raise
-        if begun is not None and files.is_folder(name):  # completed since we looked: what we have is a new, empty folder
+        if begun is not None and files.is_folder(
+            name
+        ):  # completed since we looked: what we have is a new, empty folder
             begun.close()
             files.remove(self._building)
             return None
@@ -348,13 +350,11 @@ class Kept:
 
     def _give_up(self, error: OSError) -> None:
         """Go on without a store."""
-        self._store, self.tier, self.why = None, "source", str(error)
-        self._warn(f"the cache {self.name.parent} cannot be used: {error}; rows are read from their source")
+        self._store, self.tier, self.why = None, "source", describe_os_error(error)[0]
+        self._warn(f"the cache {self.name.parent} cannot be used: {self.why}; rows are read from their source")
 
-    def _remove_damaged(self, folder: Path, error: DamagedStoreError) -> None:
-        """Remove a store that cannot be used, with a warning. Raises an `OSError` if it stays."""
-        if not files.remove(folder, used=True) and files.is_folder(folder):
-            raise PermissionError(errno.EPERM, f"the store {folder.name} is damaged ({error}) and cannot be removed")
+    def _remove(self, folder: Path, error: DamagedStoreError) -> None:
+        files.remove_damaged(folder, error)
         self._warn_damage(error)
 
     def _warn_damage(self, error: DamagedStoreError) -> None:
@@ -392,14 +392,3 @@ def verify(store: Store) -> bool:
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1), "rowmill-store") as pool:
         store.summed = all(pool.map(lambda first: store.verify(first, min(step, store.shape.rows - first)), starts))
     return store.summed
-
-
-def free_bytes(folder: Path) -> int:
-    """Bytes free on the disk on which a folder is, or would be."""
-    try:
-        while not folder.exists():
-            folder = folder.parent
-        found = os.statvfs(folder)
-    except OSError:
-        return 0
-    return found.f_bavail * found.f_frsize

@@ -120,10 +120,13 @@ def publish(building: Path, target: Path) -> None:
         sync(parent)
 
 
-def mapped(handle: int, size: int) -> NDArray[np.uint8]:
-    """The bytes of a file, mapped so that nobody can write to them. The file must have this size."""
+def mapped(handle: int, size: int, *, private: bool = False) -> NDArray[np.uint8]:
+    """The bytes of a file, mapped so that nobody can write to them (`private`: so that writes do not reach the file).
+    The file must have this size."""
     if size == 0:
         return np.empty(0, np.uint8)
+    if private:
+        return np.frombuffer(mmap.mmap(handle, size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE), np.uint8)
     return np.frombuffer(mmap.mmap(handle, size, mmap.MAP_SHARED, mmap.PROT_READ), np.uint8)
 
 
@@ -202,10 +205,21 @@ def remove(path: Path, *, used: bool = False) -> bool:
     return False
 
 
+def remove_damaged(folder: Path, error: DamagedStoreError) -> None:
+    """Remove a store that cannot be used. Raises an `OSError` if it stays."""
+    if not remove(folder, used=True) and is_folder(folder):
+        raise PermissionError(errno.EPERM, f"the store {folder.name} is damaged ({error}) and cannot be removed")
+
+
+def names_in(folder: int) -> list[str]:
+    """The names in an open folder."""
+    return os.listdir(folder)
+
+
 def sweep(folder: Path) -> None:
     """Remove what was killed while it was being removed."""
     with contextlib.suppress(OSError), opened(nofollow.open_cache_folder(folder)) as parent:
-        for name in os.listdir(parent):
+        for name in names_in(parent):
             if name.startswith(".gone-"):
                 with contextlib.suppress(OSError), opened(nofollow.open_folder(name, parent)):
                     shutil.rmtree(name, ignore_errors=True, dir_fd=parent)

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 _LINE = re.compile(  # sum, and what it is of: start, rows, checksum, places of lists
-    rb'([0-9a-f]{8}) (\[([0-9]{1,19}), ([1-9][0-9]{0,18}), "([0-9a-f]{16})", \[((?:[0-9]{1,19}(?:, [0-9]{1,19})*)?)\]\])'
+    rb"([0-9a-f]{8}) (\[([0-9]{1,19}), ([1-9][0-9]{0,18}), "
+    rb'"([0-9a-f]{16})", \[((?:[0-9]{1,19}(?:, [0-9]{1,19})*)?)\]\])'
 )
 
 

@@ -60,7 +60,7 @@ def entries(folder: Path) -> list[Entry]:
     """The stores of a folder, the one that was not used for the longest time first."""
     found = []
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), _opened(folder) as parent:
-        for name in os.listdir(parent):
+        for name in files.names_in(parent):
             with contextlib.suppress(OSError):
                 if _is_store(name):
                     found.append(_entry(folder / name, parent))
@@ -90,6 +90,17 @@ def make_room(name: Path, need: int, limit: int | None) -> bool:
         if files.remove(entry.path):
             total -= entry.nbytes
     return total + need <= limit
+
+
+def free_bytes(folder: Path) -> int:
+    """Bytes free on the disk on which a folder is, or would be."""
+    try:
+        while not folder.exists():
+            folder = folder.parent
+        found = os.statvfs(folder)
+    except OSError:
+        return 0
+    return found.f_bavail * found.f_frsize
 
 
 def _opened(folder: Path) -> contextlib.AbstractContextManager[int]:

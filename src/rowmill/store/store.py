@@ -260,6 +260,10 @@ class Store:
         """The open file of each matrix."""
         return [handle for handle, _ in self._files]
 
+    def private_maps(self) -> list[NDArray[np.uint8]]:
+        """Each matrix's bytes, mapped anew so that writes stay with this process and reach no file."""
+        return [files.mapped(handle, size, private=True) for handle, size in self._files]
+
     def write(self, start: int, matrices: Sequence[Array]) -> int:
         """Write rows `start` and on to the files of their matrices. They are claimed by the caller. Returns their
         checksum."""
@@ -332,7 +336,7 @@ class Store:
         files.sync(own)
         files.publish(folder, folder.with_name(folder.name.removesuffix(BUILDING)))
         if self.shape.lists:
-            for name in os.listdir(beside):
+            for name in files.names_in(beside):
                 if name.endswith(".part"):
                     os.unlink(name, dir_fd=beside)
 

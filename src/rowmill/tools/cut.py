@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rowmill.errors import ArgumentError
+from rowmill.sources.paths import local_path
 from rowmill.tools.recipes import BLOCK, Recipe
 
 
@@ -32,7 +33,7 @@ def write_files(
             f"rows={rows}, files={files}, row_group_rows={row_group_rows}; wanted rows of at least 0 and the "
             "others of at least 1; give positive numbers"
         )
-    targets = _targets(Path(path), files)
+    targets = _targets(local_path(path, "path"), files)
     targets[0].parent.mkdir(parents=True, exist_ok=True)
     parts = [target.with_name(f".{target.name}.{os.getpid()}.tmp") for target in targets]
     edges = [rows * i // files for i in range(files + 1)]
