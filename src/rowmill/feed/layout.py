@@ -123,6 +123,7 @@ class Selector:
         for column in columns:
             spec = self.schema[column]
             self._check_numeric(spec, integers)
+            _check_width(spec)
             if wide and spec.width is not None:
                 self._add(spec, target, column)
                 widths[column] = spec.width
@@ -148,6 +149,7 @@ class Selector:
         groups: dict[tuple[np.dtype[Any], bool], list[tuple[str, int]]] = {}
         for column in columns:
             spec = self.schema[column]
+            _check_width(spec)
             target = packed_dtype(spec.dtype)
             if narrow and target is not None:
                 target = _narrow(target)
@@ -265,6 +267,11 @@ class Selector:
         elif spec.dtype in _INTEGERS and policy != int(policy):
             raise ArgumentError(f"nulls={policy!r} for {spec.name!r}, which is {spec.dtype}; wanted an integer")
         return expression.fill_null(policy)
+
+
+def _check_width(spec: ColumnSchema) -> None:
+    if spec.width == 0:
+        raise DtypeError(f"column {spec.name!r} holds lists of length 0, which have no values to deliver; leave it out")
 
 
 def _narrow(dtype: np.dtype[Any]) -> np.dtype[Any]:

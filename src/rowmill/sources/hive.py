@@ -12,6 +12,7 @@ from collections.abc import Collection, Container, Mapping, Sequence
 import polars as pl
 
 from rowmill.errors import ColumnError, closest
+from rowmill.sources.arrow_types import Unreadable, refusal
 from rowmill.sources.names import columns as columns_of
 
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
@@ -42,7 +43,9 @@ def with_hive(frame: pl.DataFrame, hive: Mapping[str, pl.Series], unit: int, col
 
 
 def check_columns(columns: Sequence[str], known: Collection[str], where: str) -> None:
-    """Refuse a name that is no column, and say which one was probably meant."""
+    """Refuse a name that is no column, and say which one was probably meant; and a column that cannot be read."""
     for name in columns:
         if name not in known:
             raise ColumnError(f"no column {name!r} in {where}{closest(name, known)}")
+        if isinstance(known, Mapping) and isinstance(known[name], Unreadable):
+            raise refusal(name, known[name])
