@@ -61,7 +61,7 @@ def trouble(kind: pa.DataType) -> int:
 
 
 def polars_types(schema: pa.Schema) -> dict[str, pl.DataType]:
-    """The Polars types of a file's columns. Raises `DtypeError` for one that keeps Polars from reading all others too."""
+    """The Polars types of a file's columns. Raises `DtypeError` for one that keeps Polars from reading any of them."""
     found: dict[str, pl.DataType] = {}
     for field in schema:
         kind = field.type
