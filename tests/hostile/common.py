@@ -12,10 +12,10 @@ ROOT = Path(__file__).parents[2]
 
 
 @contextmanager
-def visitors():
+def visitors(*arguments):
     """Gives the function that runs one order in a forked child of a process that has everything loaded."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.hostile.visitor"],
+        [sys.executable, "-m", "tests.hostile.visitor", *arguments],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

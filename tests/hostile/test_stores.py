@@ -29,6 +29,12 @@ def visit():
 
 
 @pytest.fixture(scope="module")
+def visit_wrapped():
+    with visitors("wrap") as run:
+        yield run
+
+
+@pytest.fixture(scope="module")
 def table(tmp_path_factory):
     """A table, what two epochs of it are, and a cache folder with a complete and one with an unfinished store of it."""
     home = tmp_path_factory.mktemp("stores")
@@ -125,7 +131,7 @@ def is_fine(answer, wanted):
 
 @pytest.mark.parametrize("part", range(4))
 def test_what_others_put_in_a_store(visit, table, tmp_path, part):
-    attacks = random.Random(part).sample(ATTACKS[part::4], count(15, len(ATTACKS[part::4])))
+    attacks = random.Random(part).sample(ATTACKS[part::4], count(6, len(ATTACKS[part::4])))
     for number, (state, place, kind) in enumerate(attacks):
         here = tmp_path / str(number)
         outside, store = outside_of(here), copied(table, state, here)
@@ -177,22 +183,8 @@ def values():
     for _ in range(500):
         deep = [deep]
     huge = [2**63, 2**64, 2**200, -1, -(2**63), 0, 1]
-    return [
-        *huge,
-        1.5,
-        1e308,
-        float("nan"),
-        float("inf"),
-        True,
-        None,
-        "",
-        "x" * 5000,
-        "../../x",
-        [],
-        {},
-        deep,
-        [[1, 2]],
-    ]
+    floats = [1.5, 1e308, float("nan"), float("inf")]
+    return [*huge, *floats, True, None, "", "x" * 5000, "../../x", [], {}, deep, [[1, 2]]]
 
 
 def places(content, path=()):
@@ -230,9 +222,9 @@ def test_manifests_that_are_none(visit, table, tmp_path):
     dice = random.Random(11)
     store = copied(table, "complete", tmp_path)
     good = (store / "manifest.json").read_bytes()
-    texts = [damaged(good, dice) for _ in range(count(25, 400))]
-    texts += [b"", b"[" * 100_000, b"{" * 5_000_000, b"[" + b"1," * 4_000_000 + b"1]", b"9" * 100_000, b"\xff\xfe\x00"]
+    texts = [b"", b"[" * 100_000, b"{" * 5_000_000, b"[" + b"1," * 4_000_000 + b"1]", b"9" * 100_000, b"\xff\xfe\x00"]
     texts += [good[: len(good) // 2], good + good, b"null", b'"x"', good.replace(b'"rows": 400', b'"rows": 400.0')]
+    texts = [damaged(good, dice) for _ in range(count(8, 400))] + dice.sample(texts, count(4, len(texts)))
     for text in texts:
         if text == good:
             continue
@@ -270,7 +262,7 @@ def line(content):
 def journals(dice):
     numbers = [-1, 0, 1, 399, 400, 401, 2**31, 2**63 - 1, 2**63, 2**64, 2**200, 1.5, True, None, "1", [], {}]
     sums = ["0" * 16, "f" * 16, "", "xyz", "-1", "0" * 17, 5, None, "0x00000000000000"]
-    for _ in range(count(15, 250)):
+    for _ in range(count(5, 250)):
         lists = [dice.choice(numbers) for _ in range(dice.choice([0, 1, 1, 1, 2]))]
         entries = [[dice.choice(numbers), dice.choice(numbers), dice.choice(sums), lists] for _ in range(20)]
         yield b"".join(map(line, entries))
@@ -286,7 +278,8 @@ def test_journals_that_are_none(visit, table, tmp_path):
     dice = random.Random(12)
     good = copied(table, "building", tmp_path)
     own = (good / "journal").read_bytes()
-    for number, text in enumerate(journals(dice)):
+    texts = list(journals(dice))
+    for number, text in enumerate(dice.sample(texts, count(6, len(texts)))):
         cache = tmp_path / str(number)
         shutil.copytree(good.parent, cache)
         (store,) = cache.iterdir()
@@ -353,12 +346,14 @@ def test_the_default_folder_is_ours_alone(visit, table, tmp_path, kind, variable
 
 
 @pytest.mark.parametrize("state", ["complete", "building"])
-def test_wrapped_datasets_follow_the_same_rules(visit, tmp_path, state):
+def test_wrapped_datasets_follow_the_same_rules(visit_wrapped, tmp_path, state):
+    visit = visit_wrapped
     first = visit(what="wrap", cache=str(tmp_path / "good"))
     assert first["error"] == "" and first["found"]
     (good,) = (tmp_path / "good").iterdir()
     files = [path.name for path in good.iterdir() if path.name not in ("journal", "claims", "meta.json")]
-    for number, (file, kind) in enumerate((f, k) for f in [".", *files] for k in KINDS):
+    attacks = [(file, kind) for file in [".", *files] for kind in KINDS]
+    for number, (file, kind) in enumerate(random.Random(13).sample(attacks, count(6, len(attacks)))):
         here = tmp_path / str(number)
         outside = outside_of(here)
         shutil.copytree(tmp_path / "good", here / "cache")
@@ -369,6 +364,10 @@ def test_wrapped_datasets_follow_the_same_rules(visit, tmp_path, state):
             continue
         before = snapshot(outside)
         answer = visit(what="wrap", cache=str(here / "cache"))
-        assert answer["found"] == first["found"] or answer["error"].startswith("StoreError"), (file, kind, answer)
+        assert answer["found"] == first["found"] or answer["error"].startswith(("StoreError", "DataFileError")), (
+            file,
+            kind,
+            answer,
+        )
         assert answer["grew"] < MOST_MB and snapshot(outside) == before, (file, kind)
         shutil.rmtree(here)
