@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
+_SCARCE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
+
 
 class RowmillError(Exception):
     """The root of all errors that Rowmill raises on purpose."""
@@ -117,8 +119,12 @@ def error_number(error: BaseException) -> int | None:
     text = str(error)
     if found := re.search(r"(?:os error|errno) (\d+)", text):
         return int(found[1])
-    known = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
-    return next((number for number in known if os.strerror(number) in text), None)
+    return next((number for number in _SCARCE if os.strerror(number) in text), None)
+
+
+def is_scarcity(error: BaseException) -> bool:
+    """Whether the machine has run out of something: room on the disk, or file handles."""
+    return error_number(error) in _SCARCE
 
 
 def system_error(error: BaseException, doing: str) -> DataFileError:

@@ -33,6 +33,8 @@ from rowmill.errors import (
     ItemError,
     StoreError,
     describe_os_error,
+    is_scarcity,
+    system_error,
     writing,
 )
 from rowmill.feed.block import Array, Block, Blocks
@@ -264,6 +266,8 @@ def _opened(shape: Shape, name: Path) -> Store:
             found = _looked_up(shape, name)
         except OSError as error:
             reason = describe_os_error(error)[0]
+            if is_scarcity(error):
+                raise system_error(error, f"writing {name}") from error
             raise StoreError(f"the store {name} cannot be used: {reason}; give another folder=") from error
         if found is not None:
             return found

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rowmill.dataset import Dataset
+from rowmill.errors import writing
 from rowmill.feed.show import counted
 from rowmill.feed.stats import SHORT, RunReport
 from rowmill.report import page, pictures, png
@@ -72,8 +73,10 @@ class Report:
     def write(self, path: str | PathLike[str]) -> Path:
         """Write the page; returns where."""
         target = local_path(path, "path")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(self.html(), "utf-8")
+        html = self.html()
+        with writing(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(html, "utf-8")
         return target
 
     def pictures(self) -> Iterator[pictures.Picture]:
@@ -88,12 +91,14 @@ class Report:
     def write_png(self, folder: str | PathLike[str]) -> list[Path]:
         """The same pictures as PNG files in a folder, numbered in the page's order. Needs matplotlib."""
         target = local_path(folder, "folder")
-        target.mkdir(parents=True, exist_ok=True)
+        with writing(target):
+            target.mkdir(parents=True, exist_ok=True)
         paths = []
         for number, picture in enumerate(self.pictures(), 1):
             name = re.sub(r"[^a-z0-9]+", "-", picture.title.lower()).strip("-")[:40]
             paths.append(target / f"{number:02d}-{name or 'column'}.png")
-            png.save(picture, paths[-1])
+            with writing(paths[-1]):
+                png.save(picture, paths[-1])
         return paths
 
     def to_dict(self) -> dict[str, Any]:

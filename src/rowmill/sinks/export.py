@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from rowmill.errors import ArgumentError
+from rowmill.errors import ArgumentError, writing
 from rowmill.schema import Schema
 from rowmill.sinks.files import Shuffle, file_per_partition, named_files, parse_shuffle, preserved_files
 from rowmill.sinks.parquet import WriteOptions, write_files, write_hive
@@ -120,7 +120,8 @@ def validate(
     if require and not (root / "_metadata").is_file():
         if add:
             footers = [(os.path.relpath(p, root), pq.read_metadata(p)) for p in files.paths]
-            write_metadata(root / "_metadata", footers)
+            with writing(root / "_metadata"):
+                write_metadata(root / "_metadata", footers)
         else:
             warnings.warn(f"no _metadata file in {root}; add_metadata_file=True writes one", stacklevel=3)
             fine = False

@@ -57,8 +57,11 @@ class SharedFolder:
             raise DataFileError(_unseen(self.folder, "a process that was to write"))
 
     def check_workers(self, client: Any) -> None:
-        """Raise `DataFileError` unless every worker of a Dask client sees the folder."""
-        blind = [worker for worker, sees in client.run(self.sees).items() if sees is not True]
+        """Raise `DataFileError` if a worker of a Dask client does not see the folder.
+
+        A worker that does not answer may be dying. Whoever writes in its place checks again before it does.
+        """
+        blind = [worker for worker, sees in client.run(self.sees, on_error="return").items() if sees is False]
         if blind:
             raise DataFileError(_unseen(self.folder, f"worker {blind[0]}"))
 

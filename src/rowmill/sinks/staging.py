@@ -20,13 +20,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rowmill.errors import ArgumentError, DataFileError, RowmillError, system_error
+from rowmill.errors import ArgumentError, DataFileError, RowmillError, is_scarcity, system_error
 
 MANIFEST = "_metadata.json"
 _OURS = {"_metadata", "_metadata.json", "_file_list.txt", ".rowmill"}
 _ENDING = ".rowmill-part"
 _EXCHANGE = 2  # RENAME_EXCHANGE of renameat2
-_SCARCE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)  # what is wrong with the machine, not with the call
 _HERE = -100  # AT_FDCWD
 
 
@@ -41,7 +40,7 @@ def staged_folder(target: Path) -> Iterator[Path]:
         folder = target.parent / f".{target.name}.{secrets.token_hex(6)}{_ENDING}"
         folder.mkdir()
     except OSError as error:
-        if error.errno in _SCARCE:
+        if is_scarcity(error):
             raise system_error(error, f"writing {target}") from error
         raise DataFileError(f"cannot write beside {target}: {error}; wanted a writable folder; check it") from error
     with _locked(folder):
@@ -52,7 +51,7 @@ def staged_folder(target: Path) -> Iterator[Path]:
             _publish(folder, target)
         except BaseException as error:
             shutil.rmtree(folder, ignore_errors=True)
-            if isinstance(error, OSError) and not isinstance(error, RowmillError) and error.errno in _SCARCE:
+            if not isinstance(error, RowmillError) and is_scarcity(error):
                 raise system_error(error, f"writing {target}") from error
             raise
 
