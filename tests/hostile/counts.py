@@ -1,4 +1,4 @@
-"""How often hostile tests try: a few times by default, as often as in the reports with ROWMILL_HOSTILE=full."""
+"""How often a test tries: a few times by default, in full with ROWMILL_HOSTILE=full."""
 
 import os
 

@@ -60,7 +60,7 @@ class Selection:
 
     def _check_full(self, frame: pl.DataFrame, where: str) -> None:
         for name in self.must_be_full:
-            column = frame.get_column(name)
+            column = frame.get_column(name).alias("values")  # its own name could be read as a pattern
             nulls = column.null_count()
             if isinstance(column.dtype, pl.List | pl.Array):
                 nulls += column.explode(empty_as_null=False, keep_nulls=False).null_count()

@@ -49,7 +49,7 @@ def objects(pieces: Sequence[Piece], rows: int) -> Array:
 
 def values_and_offsets(series: pl.Series) -> Ragged:
     """The leaves of a list column and where each row's begin, as NumPy arrays that look into the column."""
-    arrow = series.rechunk().to_arrow()
+    arrow = series.alias("values").rechunk().to_arrow()  # no Arrow field has a name with a NUL in it
     offsets = arrow.offsets.to_numpy()
     return arrow.values.to_numpy(zero_copy_only=False), offsets
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from polars import selectors
 
-from rowmill.errors import ArgumentError, DataFileError, writing
+from rowmill.errors import ArgumentError, ColumnError, DataFileError, writing
 from rowmill.progress import progress_bar
 from rowmill.schema import Schema
 from rowmill.sinks.files import Shuffle, hive_folder
@@ -187,6 +187,8 @@ def write_one(
 ) -> Written:
     """One Parquet file from a stream of frames, in row groups of exactly `group_rows` but for the last."""
     path = folder / name
+    if odd := [column for column in empty.columns if "\0" in column]:
+        raise ColumnError(f"column {odd[0]!r} has a NUL in its name, which no file can hold; rename it")
     schema = empty.to_arrow().schema
     footers: list[Any] = []
     rows = 0
@@ -220,7 +222,7 @@ def _repetitive(frame: pl.DataFrame) -> list[str]:
     texts = [c for c, t in sample.schema.items() if t in (pl.String, pl.Binary)]
     numbers = [c for c, t in sample.schema.items() if t.is_numeric()]
     limits = {**dict.fromkeys(texts, sample.height // 2), **dict.fromkeys(numbers, 1000)}
-    return [c for c, most in limits.items() if sample[c].n_unique() <= most]
+    return [c for c, most in limits.items() if sample[c].alias("values").n_unique() <= most]
 
 
 def _arrow(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:

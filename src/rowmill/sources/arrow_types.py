@@ -86,7 +86,7 @@ def as_polars(table: pa.Table) -> pl.DataFrame:
         raise ArgumentError(f"two columns are named {twice!r}; names must be unique; rename one")
     if not names:
         return pl.DataFrame(height=table.num_rows)
-    return pl.DataFrame([_column(name, column) for name, column in zip(names, table.columns, strict=True)])
+    return pl.DataFrame({name: _column(name, column) for name, column in zip(names, table.columns, strict=True)})
 
 
 def _column(name: str, values: pa.ChunkedArray) -> pl.Series:

@@ -165,11 +165,10 @@ def as_frame(given: Any) -> pl.DataFrame | None:
         return as_polars(given if isinstance(given, pa.Table) else pa.Table.from_batches([given]))
     if hasattr(given, "__arrow_c_stream__") and not isinstance(given, str):
         try:
-            return as_polars(pa.RecordBatchReader.from_stream(given).read_all())
+            table = pa.RecordBatchReader.from_stream(given).read_all()
         except (pa.ArrowException, TypeError) as error:
-            raise ArgumentError(
-                f"a {type(given).__name__} is not a table of columns ({error}); pass a table"
-            ) from error
+            raise ArgumentError(f"a {type(given).__name__} holds no table of columns ({error}); pass one") from error
+        return as_polars(table)
     return None
 
 
