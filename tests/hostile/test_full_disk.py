@@ -71,7 +71,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("filled", [0, 1_000, 1_900])
+@pytest.mark.parametrize("filled", range(0, 2_000, count(1_900, 100)))
 def test_to_parquet(small, frame, way, filled):
     """`filled`: kB that are taken already, so that the disk is full at another moment."""
     Dataset(frame.head(500)).to_parquet(small / "out")
@@ -195,7 +195,7 @@ with warnings.catch_warnings(record=True) as seen:
 
 
 @pytest.mark.parametrize("what", ["write", "shuffle", "store"])
-@pytest.mark.parametrize("left", range(0, 20, count(7, 1)))
+@pytest.mark.parametrize("left", range(0, 20, count(11, 1)))
 def test_no_file_handles(frame, tmp_path, what, left):
     """Whatever number of handles is left: all rows, or an error that names the limit."""
     Dataset(frame.select("c1", "c2", "key").head(20_000)).to_parquet(tmp_path / "table", output_files=2)

@@ -126,7 +126,7 @@ def checked(text: bytes, shape: Shape, key: str) -> tuple[list[Piece], list[int]
         stops = [0, *(piece.stop for piece in pieces)]
         if [piece.start for piece in pieces] != stops[:-1] or stops[-1] != shape.rows:
             raise ValueError("pieces that are not all rows")
-        if not all(isinstance(value, str) for value in about.values()) or not about["key"].startswith(key):
+        if set(about) != {"key", "source"} or not about["key"].startswith(key) or not isinstance(about["source"], str):
             raise ValueError("another table")
         whole = manifest(shape, pieces, counts, about) if len(counts) == len(shape.lists) else {}
         if given != _sum(content) or whole.get("sha256") != given:
