@@ -87,7 +87,7 @@ def write_files(
     columns = source.schema.column_names
     total = sum(f.rows for _, fragments in plan for f in fragments)
     with staged_folder(target) as folder, progress_bar("writing", total, options.progress) as advance:
-        shared = SharedFolder.new(folder)
+        shared = SharedFolder.new(folder, target)
         files = [
             _File(source, name, fragments, shuffle, (seed, number), options.group_rows(source), options.compression)
             for number, (name, fragments) in enumerate(plan)
@@ -102,7 +102,8 @@ def write_files(
         else:
             done = [file.write(shared, None, advance) for file in files]
         shared.close({file.name: file.rows for file in files})
-        write_side_files(folder, done, schema, options.cats, options.conts, options.labels)
+        with writing(target):
+            write_side_files(folder, done, schema, options.cats, options.conts, options.labels)
 
 
 @dataclass(frozen=True)
@@ -135,10 +136,11 @@ class _File:
         empty = self.source.read(Fragment(0, 0, 0), columns)
         begun = f"{secrets.token_hex(8)}.parquet"
         told = _told(frames, advance or (lambda rows: None))
-        done = write_one(shared.unfinished, begun, told, empty, self.group_rows, self.compression)
+        path = shared.target / self.name
+        done = write_one(shared.unfinished, begun, told, empty, self.group_rows, self.compression, path)
         if done.rows != self.rows:
             raise DataFileError(f"wrote {done.rows} rows to {self.name}; wanted {self.rows}; the source has changed")
-        with writing(shared.folder / self.name):
+        with writing(path):
             make_folders(shared.folder, self.name)
             (shared.unfinished / begun).replace(shared.folder / self.name)
         return Written(self.name, done.rows, done.footer)
@@ -172,9 +174,18 @@ def write_hive(
                 name = f"{hive_folder(keys, values)}/part.{i}.parquet"
                 rows = part.select(columns_of(kept))
                 done.append(
-                    write_one(folder, name, [rows], rows.clear(), options.group_rows(source), options.compression)
+                    write_one(
+                        folder,
+                        name,
+                        [rows],
+                        rows.clear(),
+                        options.group_rows(source),
+                        options.compression,
+                        target / name,
+                    )
                 )
-        write_side_files(folder, done, schema, options.cats, options.conts, options.labels)
+        with writing(target):
+            write_side_files(folder, done, schema, options.cats, options.conts, options.labels)
 
 
 def write_one(
@@ -184,9 +195,12 @@ def write_one(
     empty: pl.DataFrame,
     group_rows: int,
     compression: str,
+    shown: Path,
 ) -> Written:
-    """One Parquet file from a stream of frames, in row groups of exactly `group_rows` but for the last."""
-    path = folder / name
+    """One Parquet file from a stream of frames, in row groups of exactly `group_rows` but for the last.
+
+    `shown` is the path that the file will have, for errors.
+    """
     if odd := [column for column in empty.columns if "\0" in column]:
         raise ColumnError(f"column {odd[0]!r} has a NUL in its name, which no file can hold; rename it")
     schema = empty.to_arrow().schema
@@ -195,22 +209,22 @@ def write_one(
     groups = _Stream(frames).cut(group_rows)
     first = next(groups, empty)
     with ExitStack() as held:
-        with writing(path):
+        with writing(shown):
             make_folders(folder, name)
-            file = held.enter_context(pa.OSFile(str(path), "wb"))
+            file = held.enter_context(pa.OSFile(str(folder / name), "wb"))
             writer = pq.ParquetWriter(
                 file, schema, compression=compression, use_dictionary=_repetitive(first), metadata_collector=footers
             )
         try:
             for frame in chain([first] if first.height else [], groups):
-                with writing(path):
+                with writing(shown):
                     writer.write_table(_arrow(frame, schema), row_group_size=frame.height)
                 rows += frame.height
         except BaseException:
             with suppress(Exception):  # what went wrong before says more than a footer that cannot be written
                 writer.close()
             raise
-        with writing(path):
+        with writing(shown):
             writer.close()
             file.close()
     return Written(name, rows, footers[0])

@@ -28,16 +28,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class SharedFolder:
-    """The folder to fill, and the token that whoever sees it can read. Can be sent to another process."""
+    """The folder to fill, which will be `target`, and the token that whoever sees it can read. Can be pickled."""
 
     folder: Path
+    target: Path
     token: str
 
     @classmethod
-    def new(cls, folder: Path) -> SharedFolder:
+    def new(cls, folder: Path, target: Path) -> SharedFolder:
         """Prepare an empty folder: a token, and a place for unfinished files."""
-        made = cls(folder, secrets.token_hex(16))
-        with writing(folder):
+        made = cls(folder, target, secrets.token_hex(16))
+        with writing(target):
             made.unfinished.mkdir()
             (made.unfinished / _TOKEN).write_text(made.token)
         return made
@@ -54,7 +55,7 @@ class SharedFolder:
     def check(self) -> None:
         """Raise `DataFileError` if this process does not see the folder."""
         if not self.sees():
-            raise DataFileError(_unseen(self.folder, "a process that was to write"))
+            raise DataFileError(_unseen(self.target, "a process that was to write"))
 
     def check_workers(self, client: Any) -> None:
         """Raise `DataFileError` if a worker of a Dask client does not see the folder.
@@ -63,7 +64,7 @@ class SharedFolder:
         """
         blind = [worker for worker, sees in client.run(self.sees, on_error="return").items() if sees is False]
         if blind:
-            raise DataFileError(_unseen(self.folder, f"worker {blind[0]}"))
+            raise DataFileError(_unseen(self.target, f"worker {blind[0]}"))
 
     def close(self, files: Mapping[str, int]) -> None:
         """Check that each file is there with as many rows as it should have, and remove what is unfinished."""
@@ -72,7 +73,7 @@ class SharedFolder:
             if found != rows:
                 what = "is not there" if found is None else f"has {found} rows instead of {rows}"
                 raise DataFileError(
-                    f"{name} {what} after it was written to {self.folder.parent}; nothing was published; write again, "
+                    f"{name} {what} after it was written for {self.target}; nothing was published; write again, "
                     f"to a folder that all workers share"
                 )
         shutil.rmtree(self.unfinished)
@@ -85,9 +86,9 @@ def make_folders(folder: Path, name: str) -> None:
         (folder / parent).mkdir(exist_ok=True)
 
 
-def _unseen(folder: Path, who: str) -> str:
+def _unseen(target: Path, who: str) -> str:
     return (
-        f"{who} does not see the folder {folder.parent} on this machine; nothing was published; write to a folder that "
+        f"{who} does not see the folder {target.parent} of this machine; nothing was published; write to a folder that "
         f"all workers share, or write without the client"
     )
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rowmill.errors import writing
 from rowmill.schema import Schema, Tags
 
 if TYPE_CHECKING:
@@ -30,14 +29,10 @@ def write_side_files(
     labels: Sequence[str],
 ) -> None:
     """Write all of them into a folder that is still being staged."""
-    with writing(folder):
-        _write(folder, files, schema, {"cats": cats, "conts": conts, "labels": labels})
-
-
-def _write(folder: Path, files: Sequence[Written], schema: Schema, uses: dict[str, Sequence[str]]) -> None:
     write_metadata(folder / "_metadata", [(f.name, f.footer) for f in files])
     (folder / "_file_list.txt").write_text("\n".join([str(len(files)), *(f.name for f in files)]) + "\n")
     order = {name: i for i, name in enumerate(schema.column_names)}
+    uses = {"cats": cats, "conts": conts, "labels": labels}
     content: dict[str, Any] = {"file_stats": [{"file_name": f.name, "num_rows": f.rows} for f in files]}
     content |= {use: [{"col_name": n, "index": order[n]} for n in names] for use, names in uses.items()}
     (folder / "_metadata.json").write_text(json.dumps(content, indent=1))

@@ -16,6 +16,7 @@ import json
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ from rowmill.errors import ArgumentError, DataFileError, RowmillError, is_scarci
 
 MANIFEST = "_metadata.json"
 _OURS = {"_metadata", "_metadata.json", "_file_list.txt", ".rowmill"}
+_MOST_MANIFEST = 256 << 20  # bytes; a million files take 60 MB
 _ENDING = ".rowmill-part"
 _EXCHANGE = 2  # RENAME_EXCHANGE of renameat2
 _HERE = -100  # AT_FDCWD
@@ -74,9 +76,12 @@ def check_target(target: Path) -> None:
 def _written_before(target: Path) -> set[str]:
     """First parts of the file names that the manifest of an earlier write lists."""
     try:
+        found = (target / MANIFEST).lstat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_MANIFEST:
+            return set()
         stats = json.loads((target / MANIFEST).read_text())["file_stats"]
         return {str(entry["file_name"]).split("/")[0] for entry in stats}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return set()
 
 
@@ -96,7 +101,7 @@ def _sweep(target: Path) -> None:
     """Remove what killed writers of the same target left behind."""
     for folder in target.parent.glob(f".{_escaped(target.name)}.*{_ENDING}"):
         with contextlib.suppress(OSError):
-            handle = os.open(folder, os.O_RDONLY)
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(folder, ignore_errors=True)

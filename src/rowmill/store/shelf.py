@@ -51,7 +51,7 @@ def own_folder() -> Path:
             )
         if found.st_mode & 0o022:
             raise PermissionError(errno.EPERM, f"other users may write to it; run chmod 700 {folder}")
-        if found.st_mode & 0o077 and "ROWMILL_CACHE" not in os.environ:  # made by an earlier version
+        if found.st_mode & 0o077 and not os.environ.get("ROWMILL_CACHE"):  # made by an earlier version
             os.fchmod(handle, 0o700)
     return folder
 
