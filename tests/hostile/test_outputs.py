@@ -54,7 +54,7 @@ def test_urls_are_refused(here, writer, url):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_refuse_urls_and_take_file_urls(here, capsys, command):
     FRAME.write_parquet("table.parquet")
-    assert main([part.replace("URL", "s3://bucket/out") for part in COMMANDS[command]]) == 1
+    assert main([part.replace("URL", "s3://bucket/out") for part in COMMANDS[command]]) != 0
     assert "s3://bucket/out" in capsys.readouterr().err and os.listdir(here) == ["table.parquet"]
     assert main([part.replace("URL", f"file://{here}/out") for part in COMMANDS[command]]) == 0
     assert sorted(os.listdir(here)) == ["out", "table.parquet"]
