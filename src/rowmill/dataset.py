@@ -22,6 +22,7 @@ from rowmill.sinks.parquet import WriteOptions
 from rowmill.sinks.rearrange import group_by_folder, group_by_hash, join, lazy, recut
 from rowmill.sizes import parse_bytes, total_memory
 from rowmill.sources.frames import LazySource
+from rowmill.sources.names import columns as columns_of
 from rowmill.sources.open import open_source, stored_schema
 from rowmill.sources.source import Fragment, Source, fit_fragments
 
@@ -176,7 +177,7 @@ class Dataset:
     def to_polars(self, columns: str | Sequence[str] | None = None) -> pl.DataFrame:
         """The whole table in memory."""
         frames = list(self.to_iter(columns))
-        return pl.concat(frames) if frames else self.empty().select(self._names(columns))
+        return pl.concat(frames) if frames else self.empty().select(columns_of(self._names(columns)))
 
     def to_pandas(self, columns: str | Sequence[str] | None = None) -> pd.DataFrame:
         """The whole table in memory; integers with nulls stay integers (pandas' Arrow types)."""

@@ -8,7 +8,12 @@ from __future__ import annotations
 
 import difflib
 import errno
-from collections.abc import Iterable
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+_SCARCE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
 
 
 class RowmillError(Exception):
@@ -95,6 +100,72 @@ class CacheWarning(UserWarning):
     """A cache could not be used, and rows are read from their source instead; or it was rebuilt."""
 
 
+def describe_os_error(error: BaseException) -> tuple[str, str]:
+    """What went wrong and what to do about it, in words: a full disk, too many open files, or what the system says."""
+    number = error_number(error)
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return "no space left on device", "free some space, or write to another disk"
+    if number in (errno.EMFILE, errno.ENFILE):
+        return f"too many open files (the limit is {_open_files()})", "raise the limit (ulimit -n), or close some files"
+    said = getattr(error, "strerror", None) or str(error).split("\n")[0] or type(error).__name__
+    return said, "check that the disk works, and that you have the right to do this"
+
+
+def error_number(error: BaseException) -> int | None:
+    """The system's number of an error, or None. PyArrow and Polars pass some errors on as text, so that is read too."""
+    number = getattr(error, "errno", None)
+    if isinstance(number, int):
+        return number
+    text = str(error)
+    if found := re.search(r"(?:os error|errno) (\d+)", text):
+        return int(found[1])
+    return next((number for number in _SCARCE if os.strerror(number) in text), None)
+
+
+def is_scarcity(error: BaseException) -> bool:
+    """Whether the machine has run out of something: room on the disk, or file handles."""
+    return error_number(error) in _SCARCE
+
+
+def system_error(error: BaseException, doing: str) -> DataFileError:
+    """The error for something that the system refused to do, such as "writing table/part_0.parquet"."""
+    reason, advice = describe_os_error(error)
+    made = DataFileError(f"{reason} while {doing}; {advice}")
+    made.errno = error_number(error)
+    return made
+
+
+def writing(what: object) -> AbstractContextManager[None]:
+    """Turn what the system says against writing (a full disk, no more file handles) into a `DataFileError`."""
+    return _doing(f"writing {what}")
+
+
+def reading(what: object) -> AbstractContextManager[None]:
+    """Turn what the system says against reading (a broken disk, no more file handles) into a `DataFileError`."""
+    return _doing(f"reading {what}")
+
+
+@contextmanager
+def _doing(what: str) -> Iterator[None]:
+    try:
+        yield
+    except RowmillError:
+        raise
+    except Exception as error:
+        if not isinstance(error, OSError) and error_number(error) is None:
+            raise
+        raise system_error(error, what) from error
+
+
+def _open_files() -> str:
+    try:
+        import resource
+
+        return f"{resource.getrlimit(resource.RLIMIT_NOFILE)[0]:,}"
+    except ImportError:
+        return "unknown"
+
+
 def closest(name: str, known: Iterable[str]) -> str:
     """`"; did you mean 'C26'?"`, or nothing: the end of a message about an unknown name."""
     near = difflib.get_close_matches(name, list(known), n=1)
@@ -102,12 +173,8 @@ def closest(name: str, known: Iterable[str]) -> str:
 
 
 def os_reason(error: BaseException) -> str:
-    """One line that says why the system refused something, in words that say what to do where that is known."""
+    """One line that says why something could not be read, and what to do where the machine has run out of something."""
+    if is_scarcity(error):
+        return "; ".join(describe_os_error(error))
     lines = str(error).splitlines()
-    text = lines[0] if lines else type(error).__name__
-    number = getattr(error, "errno", None)
-    if number in (errno.EMFILE, errno.ENFILE) or "too many open files" in text.lower():
-        return "too many open files; raise the limit of open files (ulimit -n), or use fewer threads"
-    if number in (errno.ENOSPC, errno.EDQUOT) or "no space left on device" in text.lower():
-        return "no space left on device; free some, or choose a place on another disk"
-    return text
+    return lines[0] if lines else type(error).__name__

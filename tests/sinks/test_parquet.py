@@ -225,7 +225,7 @@ def test_bad_arguments_write_nothing(dataset, tmp_path, bad):
 
 
 def test_remote_targets_are_refused(dataset):
-    with pytest.raises(ArgumentError, match="local folder"):
+    with pytest.raises(ArgumentError, match="local path"):
         dataset.to_parquet("s3://bucket/out")
 
 

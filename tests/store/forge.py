@@ -134,7 +134,7 @@ def counter_of_pieces(made):
     return rows
 
 
-def child(order):
+def child(order, run=run):
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -143,7 +143,7 @@ def test_a_real_small_disk(table, tmp_path):
     answers = [json.loads(line) for line in found.stdout.splitlines()]
     assert found.returncode == 0, found.stderr
     assert all(answer["digests"] == wanted for answer in answers)
-    assert len(answers[0]["warnings"]) == 1 and "No space left" in answers[0]["warnings"][0]
+    assert len(answers[0]["warnings"]) == 1 and "no space left on device" in answers[0]["warnings"][0]
     assert answers[-1]["warnings"] == [] and "100% there" in answers[-1]["text"]
 
 

@@ -82,7 +82,9 @@ def plan(
 
 def report(
     path: shown.Path_,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
+    output: Annotated[Path, typer.Option("--output", "-o", parser=shown.output_path, help="The page to write.")] = Path(
+        "report.html"
+    ),
     engine: shown.Engine = None,
     batch_size: shown.BatchSize = 65_536,
     columns: shown.Columns = None,
@@ -90,7 +92,9 @@ def report(
     sample: Sample = 200_000,
     mixing: MixingColumn = None,
     seconds: Annotated[float, typer.Option(min=0.0, help="Load for so long; 0 looks at the files only.")] = 10,
-    png: Annotated[Path | None, typer.Option(help="A folder for the pictures as PNG files.")] = None,
+    png: Annotated[
+        Path | None, typer.Option(parser=shown.output_path, help="A folder for the pictures as PNG files.")
+    ] = None,
     json: shown.Json = False,
 ) -> None:
     """Write a page on a table: the dataset, the plan, a run that loads it, and what limits that."""

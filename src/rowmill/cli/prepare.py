@@ -19,7 +19,7 @@ from rowmill.schema import Tags
 from rowmill.workflow import Workflow
 
 Names = list[str] | None
-Output = Annotated[Path, typer.Option("--output", "-o", help="The folder to write.")]
+Output = Annotated[Path, typer.Option("--output", "-o", parser=shown.output_path, help="The folder to write.")]
 Files = Annotated[int | None, typer.Option(min=1, help="In how many files; by default one a partition.")]
 GroupRows = Annotated[int | None, typer.Option("--row-group-size", min=1, help="Rows of a row group.")]
 
@@ -89,7 +89,7 @@ def transform(
 
 def convert(
     path: shown.Path_,
-    output: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write.")],
+    output: Annotated[Path, typer.Argument(metavar="OUT", parser=shown.output_path, help="The folder to write.")],
     files: Files = None,
     row_group_size: GroupRows = None,
     compression: Annotated[str, typer.Option(help="snappy, zstd, lz4, gzip or none.")] = "snappy",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
+
+from rowmill.sources.paths import local_path
 
 Path_ = Annotated[str, typer.Argument(metavar="PATH", help="A file, folder, pattern or URL of Parquet, CSV or Arrow.")]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
@@ -37,6 +40,11 @@ def table(title: str, *headings: str, right: tuple[str, ...] = ()) -> Table:
     for heading in headings:
         made.add_column(heading, justify="right" if heading in right else "left")
     return made
+
+
+def output_path(given: str | Path) -> Path:
+    """Where a command writes: a local path, or a `file://` URL of one."""
+    return local_path(given, "the output")
 
 
 def names(given: list[str] | None) -> list[str] | None:

@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 
 from rowmill.engines.engine import Job, fold
+from rowmill.errors import writing
 from rowmill.progress import progress_bar
 from rowmill.sources.source import Fragment
 from rowmill.sources.spool import Keeper, temporary_folder
@@ -108,7 +109,8 @@ def _finish(job: Job, index: int, parts: Sequence[Any], folder: Path, large: int
     if not isinstance(frame, pl.DataFrame) or frame.estimated_size() < large or not folder.is_dir():
         return result
     path = folder / f"{index}.parquet"
-    frame.write_parquet(path)
+    with writing(path):
+        frame.write_parquet(path)
     return replace(result, frame=path)
 
 

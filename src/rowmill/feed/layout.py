@@ -16,6 +16,7 @@ import polars as pl
 from rowmill.errors import ArgumentError, ColumnError, DtypeError, NullError, closest
 from rowmill.feed.block import Layout, Matrix
 from rowmill.schema import ColumnSchema, Schema
+from rowmill.sources.names import column as exact
 
 NULL_SUFFIX = "__null"
 
@@ -59,7 +60,7 @@ class Selection:
 
     def _check_full(self, frame: pl.DataFrame, where: str) -> None:
         for name in self.must_be_full:
-            column = frame.get_column(name)
+            column = frame.get_column(name).alias("values")  # its own name could be read as a pattern
             nulls = column.null_count()
             if isinstance(column.dtype, pl.List | pl.Array):
                 nulls += column.explode(empty_as_null=False, keep_nulls=False).null_count()
@@ -122,6 +123,7 @@ class Selector:
         for column in columns:
             spec = self.schema[column]
             self._check_numeric(spec, integers)
+            _check_width(spec)
             if wide and spec.width is not None:
                 self._add(spec, target, column)
                 widths[column] = spec.width
@@ -147,12 +149,13 @@ class Selector:
         groups: dict[tuple[np.dtype[Any], bool], list[tuple[str, int]]] = {}
         for column in columns:
             spec = self.schema[column]
+            _check_width(spec)
             target = packed_dtype(spec.dtype)
             if narrow and target is not None:
                 target = _narrow(target)
             if spec.dtype in _OBJECTS and not spec.is_list:
                 self._objects.append(column)
-                self._null_policy(spec, pl.col(column))
+                self._null_policy(spec, exact(column))
             elif target is None:
                 raise refused(spec)
             elif spec.is_list and spec.width is None:
@@ -194,7 +197,7 @@ class Selector:
     def _add(self, spec: ColumnSchema, target: np.dtype[Any], alias: str) -> None:
         native = packed_dtype(spec.dtype)
         self._planned_bytes += (spec.width or 1) * (native.itemsize if native is not None and native.kind == "f" else 8)
-        expression = read = pl.col(spec.name)
+        expression = read = exact(spec.name)
         if spec.dtype == "time" or spec.dtype.startswith(("date", "duration")):
             expression = expression.to_physical()
         expression = self._null_policy(spec, expression)
@@ -204,7 +207,7 @@ class Selector:
         self._expressions[alias] = None if as_read else expression.alias(alias)
 
     def _add_list(self, spec: ColumnSchema, target: np.dtype[Any]) -> None:
-        expression = pl.col(spec.name)
+        expression = exact(spec.name)
         if spec.width is not None:
             expression = expression.arr.to_list()
         stored = np.dtype("uint8") if target == np.dtype(bool) else target
@@ -221,7 +224,7 @@ class Selector:
 
     def _add_mask(self, spec: ColumnSchema) -> None:
         name = spec.name + NULL_SUFFIX
-        self._expressions[name] = pl.col(spec.name).is_null().cast(pl.UInt8).alias(name)
+        self._expressions[name] = exact(spec.name).is_null().cast(pl.UInt8).alias(name)
 
     def _policy(self, name: str) -> Any:
         if isinstance(self.nulls, Mapping):
@@ -264,6 +267,11 @@ class Selector:
         elif spec.dtype in _INTEGERS and policy != int(policy):
             raise ArgumentError(f"nulls={policy!r} for {spec.name!r}, which is {spec.dtype}; wanted an integer")
         return expression.fill_null(policy)
+
+
+def _check_width(spec: ColumnSchema) -> None:
+    if spec.width == 0:
+        raise DtypeError(f"column {spec.name!r} holds lists of length 0, which have no values to deliver; leave it out")
 
 
 def _narrow(dtype: np.dtype[Any]) -> np.dtype[Any]:

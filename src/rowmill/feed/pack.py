@@ -21,6 +21,7 @@ from rowmill.errors import DtypeError
 from rowmill.feed.block import Array, Block, Blocks, Layout, Matrix
 from rowmill.feed.kernels import deal, scatter, scatter_turned, stack_all, stacker
 from rowmill.feed.parts import MATRIX, NUMBER, OFFSET, parts
+from rowmill.sources.names import columns as exact
 
 STRIP_BYTES = 640 << 10  # packed at a time: what stays in the cache of a core, or almost
 EIGHT = 8  # rows that are stacked at a time
@@ -77,8 +78,8 @@ class Columns:
     def __init__(self, frame: pl.DataFrame, layout: Layout) -> None:
         self.rows = frame.height
         self.layout = layout
-        self.loose = frame.select(layout.loose) if layout.loose else None
-        fixed = frame if frame.columns == layout.fixed else frame.select(pl.col(layout.fixed))
+        self.loose = frame.select(exact(layout.loose)) if layout.loose else None
+        fixed = frame if frame.columns == layout.fixed else frame.select(exact(layout.fixed))
         self._runs = [_Run(start, part, layout) for start, part in _contiguous(fixed)]
 
     def deal(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:

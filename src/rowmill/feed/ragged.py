@@ -34,8 +34,13 @@ def lists(pieces: Sequence[Piece], rows: int) -> Ragged:
     np.cumsum(offsets, out=offsets)
     values = np.empty(offsets[-1], flat[0][0][0].dtype if flat else np.int64)
     for (source, starts), places in flat:
-        _copy_lists(source, starts, places, offsets, values)
+        _copy_lists(_bits(source), starts, places, offsets, _bits(values))
     return values, offsets
+
+
+def _bits(values: Array) -> Array:
+    """Values as Numba can copy them, which knows no float16: as integers of the same bits."""
+    return values.view(np.uint16) if values.dtype == np.float16 else values
 
 
 def objects(pieces: Sequence[Piece], rows: int) -> Array:
@@ -56,7 +61,7 @@ def nbytes(series: pl.Series) -> float:
 
 def values_and_offsets(series: pl.Series) -> Ragged:
     """The leaves of a list column and where each row's begin, as NumPy arrays that look into the column."""
-    arrow = series.rechunk().to_arrow()
+    arrow = series.alias("values").rechunk().to_arrow()  # no Arrow field has a name with a NUL in it
     offsets = arrow.offsets.to_numpy()
     return arrow.values.to_numpy(zero_copy_only=False), offsets
 

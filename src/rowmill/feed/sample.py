@@ -104,7 +104,7 @@ class Draw:
         """The rows of a pass, in table order; a row drawn twice is there twice."""
         wanted = list(columns) if self._column is None or self._column in columns else [*columns, self._column]
         frame = self._source.read(drawn.fragment, wanted)
-        column = None if self._column is None else frame.get_column(self._column)
+        column = None if self._column is None else frame.get_column(self._column).alias("values")
         before = self._line[drawn.number]
         ends = before + np.cumsum(self._weights(drawn.fragment, drawn.number, column))
         teeth = np.diff(self._teeth(np.concatenate([[before], ends]), drawn.seed, drawn.epoch))
@@ -133,8 +133,8 @@ class Draw:
         self._line = line
 
     def _values(self, fragment: Fragment) -> pl.Series:
-        assert self._column is not None
-        return self._source.read(fragment, [self._column]).get_column(self._column)
+        assert self._column is not None  # and its name could be read as a pattern
+        return self._source.read(fragment, [self._column]).get_column(self._column).alias("values")
 
     def _sum(self, fragment: Fragment, number: int) -> float:
         weights = self._weights(fragment, number, None if self._column is None else self._values(fragment))

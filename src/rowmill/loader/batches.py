@@ -15,7 +15,7 @@ from rowmill.errors import ColumnError
 from rowmill.feed.block import Batch, Layout
 from rowmill.feed.layout import Nulls, Selector
 from rowmill.loader import feature_columns as fc
-from rowmill.loader.lists import Lists
+from rowmill.loader.lists import Lists, check_made_names
 from rowmill.loader.settings import MASK, features_and_targets, masking, named_or_tagged
 from rowmill.loader.tensors import Tensors
 from rowmill.schema import Schema, Tags
@@ -62,6 +62,7 @@ class SequenceBatches:
     def attach(self, make: Tensors, lists: Lists) -> None:
         """Say how tensors are made."""
         self._make, self._lists = make, lists
+        check_made_names(self._names, lists.as_offsets(self.selection.layout.ragged))
 
     def tensors(self, batch: Batch, make: Tensors | None = None) -> tuple[Any, ...]:
         make = make or self._make
@@ -112,6 +113,8 @@ class DictBatches:
     def attach(self, make: Tensors, lists: Lists) -> None:
         """Say how tensors are made."""
         self._make, self._lists = make, lists
+        ragged = lists.as_offsets(self.selection.layout.ragged)
+        check_made_names(self._order, ragged, MASK if self._padded else None, self.target_names)
 
     def tensors(self, batch: Batch, make: Tensors | None = None) -> tuple[Any, ...]:
         make = make or self._make

@@ -6,7 +6,7 @@ Called by the loaders of all frameworks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from rowmill.loader.tensors import Tensors
 from rowmill.schema import Schema
 
 Form = Literal["ragged", "offsets"]
+LIST_ENDINGS = ("__values", "__offsets")  # of the two arrays of a list column
 
 
 def checked_limits(schema: Schema, names: Sequence[str] | None, limits: Mapping[str, int] | None) -> dict[str, int]:
@@ -33,6 +34,26 @@ def checked_limits(schema: Schema, names: Sequence[str] | None, limits: Mapping[
             raise ArgumentError(f"no limit for list column {name!r}; add it to sparse_max={{{name!r}: ...}}")
         found[name] = (limits or {})[name]
     return found
+
+
+def check_made_names(
+    names: Sequence[str], ragged: Collection[str], mask: str | None = None, targets: Sequence[str] = ()
+) -> None:
+    """Refuse a column whose name the loader gives to another array of the same batch.
+
+    `names` are all columns of a batch, `ragged` those that come as values and offsets, `mask` the name of the padding
+    mask if there is one.
+    """
+    if lists := [name for name in targets if name in ragged]:
+        raise ColumnError(f"target {lists[0]!r} is a list column; wanted one value a row; name another with targets=")
+    own = {name for name in names if name not in ragged}
+    made = {name + ending: f"list column {name!r} is delivered as" for name in ragged for ending in LIST_ENDINGS}
+    made |= {} if mask is None else {mask: "last='pad' marks padding rows in"}
+    if taken := [name for name in names if name in own and name in made]:
+        raise ColumnError(
+            f"{made[taken[0]]} {taken[0]!r}, and the table has a column of that name; rename the column, or leave it "
+            f"out by naming the others"
+        )
 
 
 @dataclass(frozen=True)
@@ -51,7 +72,11 @@ class Lists:
             return {name: self._limited(name, values, offsets, make)}
         if self.form == "ragged":
             return {name: make.ragged(values, offsets)}
-        return {name + "__values": make.array(values), name + "__offsets": make.array(offsets)}
+        return dict(zip((name + ending for ending in LIST_ENDINGS), map(make.array, column), strict=True))
+
+    def as_offsets(self, ragged: Sequence[str]) -> list[str]:
+        """Those of these list columns that come as values and offsets."""
+        return [name for name in ragged if self.form == "offsets" and name not in self.limits]
 
     def _limited(self, name: str, values: Array, offsets: Array, make: Tensors) -> Any:
         limit, lengths = self.limits[name], np.diff(offsets)

@@ -10,7 +10,7 @@ it stood, and an unchanged dataset is not wrapped twice. A batch is then one gat
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from os import PathLike
 from pathlib import Path
@@ -26,16 +26,27 @@ except ImportError as error:
     needs = "PyTorch" if (error.name or "").startswith("torch") else "tensordict"
     raise ImportError(f"rowmill.loader.tensordict needs {needs}; pip install 'rowmill[tensordict]'") from error
 
-from rowmill.errors import ArgumentError, DamagedStoreError, DtypeError, ItemError, StoreError
+from rowmill.errors import (
+    ArgumentError,
+    DamagedStoreError,
+    DtypeError,
+    ItemError,
+    StoreError,
+    describe_os_error,
+    is_scarcity,
+    system_error,
+    writing,
+)
 from rowmill.feed.block import Array, Block, Blocks
 from rowmill.feed.stored import as_rows
 from rowmill.loader.items import Batches, Form, fetched, form_of
 from rowmill.loader.torch_cuda import each_tensor
 from rowmill.progress import progress_bar
+from rowmill.sources.paths import local_path
 from rowmill.store import files
 from rowmill.store.cache import verify
-from rowmill.store.layout import FORMAT, Shape
-from rowmill.store.shelf import default_folder
+from rowmill.store.layout import BUILDING, FORMAT, Shape
+from rowmill.store.shelf import own_folder
 from rowmill.store.store import Store
 
 __all__ = ["Collate_Fn", "MappedItems", "dataset_to_tensordict", "put_batch_on_device"]
@@ -67,13 +78,14 @@ def dataset_to_tensordict(
     form = form_of(fetched(ds, 0))
     place = _letters(type(ds).__module__, type(ds).__qualname__, rows, repr(form))
     key = _letters(place, fingerprint if fingerprint is not None else _sampled(ds, form, rows))
-    home = default_folder() if folder is None else Path(folder).absolute()
+    home = _home(folder)
     name = home / f"{place[:12]}-{key[:20]}-{FORMAT}"
     shape = Shape(form.layout, rows)
     store = _opened(shape, name)
     if not store.complete:
         _fill(store, ds, form, batch_size, num_workers, progress)
-        store.finish({"key": key, "source": type(ds).__qualname__})
+        with writing(name):
+            store.finish({"key": key, "source": type(ds).__qualname__})
         store = _opened(shape, name)
     return MappedItems(store, form, torch.device(DEVICE))
 
@@ -106,7 +118,8 @@ def _fill(store: Store, ds: Any, form: Form, batch_size: int, num_workers: int, 
 
 def _write(store: Store, start: int, arrays: Sequence[Array]) -> None:
     flat = [array.reshape(len(array), -1) for array in arrays]
-    store.record([store.piece(start, len(flat[0]), store.write(start, flat))])
+    with writing(store.folder):
+        store.record([store.piece(start, len(flat[0]), store.write(start, flat))])
 
 
 class MappedItems(Dataset[Any]):
@@ -135,9 +148,9 @@ class MappedItems(Dataset[Any]):
     def tensordict(self) -> TensorDict:
         """All items as one TensorDict with the names and structure of an item; read, not copied."""
         tensors = [
-            leaf.restored(np.memmap(self._folder / name, leaf.dtype, "c", shape=(len(self), matrix.width)))
-            for leaf, matrix, (name, _) in zip(
-                self.form.leaves, self._shape.layout.matrices, self._shape.files, strict=True
+            leaf.restored(private.view(leaf.dtype).reshape(len(self), matrix.width))
+            for leaf, matrix, private in zip(
+                self.form.leaves, self._shape.layout.matrices, self.store.private_maps(), strict=True
             )
         ]
         return TensorDict(_named(self.form.filled(tensors)), batch_size=[len(self)])
@@ -220,13 +233,22 @@ def put_batch_on_device(batch: Any, DEVICE: Any = "cpu") -> Any:  # noqa: N803
     return each_tensor(batch, lambda tensor: tensor.pin_memory().to(device, non_blocking=True))
 
 
-def as_tensordict(features: Mapping[str, Any], targets: Mapping[str, torch.Tensor], rows: int) -> TensorDict:
-    """Features and targets of a batch as one TensorDict; list columns become nested (jagged) tensors."""
+def as_tensordict(
+    features: Mapping[str, Any], targets: Mapping[str, torch.Tensor], rows: int, own: Container[str] = ()
+) -> TensorDict:
+    """Features and targets of a batch as one TensorDict; list columns become nested (jagged) tensors.
+
+    `own` are the table's columns: one that is named like the values of a list column is not taken for them.
+    """
     found: dict[str, Any] = {}
     for name, value in {**features, **targets}.items():
-        if name.endswith("__values") and (offsets := features.get(f"{name[:-8]}__offsets")) is not None:
+        if (
+            name.endswith("__values")
+            and name not in own
+            and (offsets := features.get(f"{name[:-8]}__offsets")) is not None
+        ):
             found[name[:-8]] = torch.nested.nested_tensor_from_jagged(value, offsets)
-        elif name.endswith("__offsets") and f"{name[:-9]}__values" in features:
+        elif name.endswith("__offsets") and name not in own and f"{name[:-9]}__values" in features:
             continue
         elif isinstance(value, torch.Tensor):
             found[name] = value
@@ -241,16 +263,43 @@ def _opened(shape: Shape, name: Path) -> Store:
     """The store of this name: complete and whole, or one to be filled."""
     for _ in range(3):
         try:
-            found = Store.completed(shape, name)
-            if found is not None and verify(found):
-                return found
-        except DamagedStoreError:
-            files.remove(name, used=True)
-            continue
-        begun = Store.building(shape, name)
-        if begun is not None and not name.exists():
-            return begun
+            found = _looked_up(shape, name)
+        except OSError as error:
+            reason = describe_os_error(error)[0]
+            if is_scarcity(error):
+                raise system_error(error, f"writing {name}") from error
+            raise StoreError(f"the store {name} cannot be used: {reason}; give another folder=") from error
+        if found is not None:
+            return found
     raise StoreError(f"{name} changes while it is opened; wait for the other process to end")
+
+
+def _looked_up(shape: Shape, name: Path) -> Store | None:
+    """The store of this name; None if a damaged one was removed, or another process has just completed it."""
+    building = name.with_name(name.name + BUILDING)
+    try:
+        found = Store.completed(shape, name)
+        if found is not None and verify(found):
+            return found
+    except DamagedStoreError as error:
+        files.remove_damaged(name, error)
+        return None
+    try:
+        begun = Store.building(shape, name)
+    except DamagedStoreError as error:
+        files.remove_damaged(building, error)
+        return None
+    return None if files.is_folder(name) else begun
+
+
+def _home(folder: str | PathLike[str] | None) -> Path:
+    """The folder of the stores: the one that was given, or that of `cache="auto"`."""
+    try:
+        return own_folder() if folder is None else local_path(folder, "folder").expanduser().absolute()
+    except OSError as error:
+        raise StoreError(
+            f"the default cache folder cannot be used: {describe_os_error(error)[0]}; give folder="
+        ) from error
 
 
 def _length(ds: Any) -> int:

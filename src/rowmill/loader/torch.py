@@ -21,6 +21,7 @@ from rowmill.feed.layout import Nulls, Selector
 from rowmill.feed.plan import Last
 from rowmill.feed.sample import Weights
 from rowmill.feed.stream import Shuffle, Stream, Table
+from rowmill.loader.lists import check_made_names
 from rowmill.loader.settings import (
     MASK,
     Prepares,
@@ -230,6 +231,8 @@ class Loader(TorchStream):
         produced = {name for matrix in self._layout.matrices for name in matrix.columns}
         masks = [name for name in produced if name not in self.input_schema]
         self._order = [*self.feature_names, *(m for m in sorted(masks)), *self.target_names]
+        ragged = [name for name in self._layout.ragged if name not in self._lists.limits]
+        check_made_names(self._order, ragged, MASK if self._stream.last == "pad" else None, self.target_names)
 
     def _tensors(self, batch: Batch) -> Any:
         found: dict[str, Any] = {}
@@ -259,7 +262,7 @@ class Loader(TorchStream):
         if self.batch_format == "tensordict":
             from rowmill.loader.tensordict import as_tensordict
 
-            return as_tensordict(features, targets, batch.rows)
+            return as_tensordict(features, targets, batch.rows, self.input_schema)
         if len(targets) > 1:
             return features, targets
         return features, next(iter(targets.values()), None)

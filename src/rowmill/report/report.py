@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rowmill.dataset import Dataset
+from rowmill.errors import writing
 from rowmill.feed.show import counted
 from rowmill.feed.stats import SHORT, RunReport
 from rowmill.report import page, pictures, png
 from rowmill.report.facts import TableFacts
 from rowmill.report.table import SAMPLE_ROWS, measure_table
+from rowmill.sources.paths import local_path
 
 if TYPE_CHECKING:
     from rowmill.feed.explain import PlanReport  # loads numba
@@ -70,9 +72,11 @@ class Report:
 
     def write(self, path: str | PathLike[str]) -> Path:
         """Write the page; returns where."""
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(self.html(), "utf-8")
+        target = local_path(path, "path")
+        html = self.html()
+        with writing(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(html, "utf-8")
         return target
 
     def pictures(self) -> Iterator[pictures.Picture]:
@@ -86,13 +90,15 @@ class Report:
 
     def write_png(self, folder: str | PathLike[str]) -> list[Path]:
         """The same pictures as PNG files in a folder, numbered in the page's order. Needs matplotlib."""
-        target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
+        target = local_path(folder, "folder")
+        with writing(target):
+            target.mkdir(parents=True, exist_ok=True)
         paths = []
         for number, picture in enumerate(self.pictures(), 1):
             name = re.sub(r"[^a-z0-9]+", "-", picture.title.lower()).strip("-")[:40]
             paths.append(target / f"{number:02d}-{name or 'column'}.png")
-            png.save(picture, paths[-1])
+            with writing(paths[-1]):
+                png.save(picture, paths[-1])
         return paths
 
     def to_dict(self) -> dict[str, Any]:

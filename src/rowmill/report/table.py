@@ -86,6 +86,7 @@ def _slices(fragment_rows: list[int], most: int) -> Iterator[tuple[int, int, int
 
 def measure_column(series: pl.Series, column: ColumnSchema) -> ColumnFacts:
     """What the rows of one column show."""
+    series = series.alias("values")  # the table's name for it could be read as a pattern
     nulls = series.null_count() / max(1, len(series))
     length = None
     if isinstance(series.dtype, pl.List | pl.Array):

@@ -5,7 +5,6 @@ written.
 from __future__ import annotations
 
 import os
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from rowmill.errors import ArgumentError
+from rowmill.errors import ArgumentError, writing
 from rowmill.schema import Schema
 from rowmill.sinks.files import Shuffle, file_per_partition, named_files, parse_shuffle, preserved_files
 from rowmill.sinks.parquet import WriteOptions, write_files, write_hive
 from rowmill.sinks.side_files import tagged, write_metadata
 from rowmill.sizes import parse_bytes
-from rowmill.sources.paths import Files
+from rowmill.sources.paths import Files, local_path
 from rowmill.sources.recast import RecastSource
 from rowmill.sources.source import Fragment, Source
 
@@ -47,7 +46,7 @@ def to_parquet(
     client: Any = None,
 ) -> None:
     """See `Dataset.to_parquet`."""
-    target = _local(output_path)
+    target = local_path(output_path, "output_path").expanduser()
     how = parse_shuffle(shuffle)
     if method not in ("subgraph", "worker"):
         raise ArgumentError(f"method is {method!r}; wanted 'subgraph' or 'worker' (they do the same here)")
@@ -103,13 +102,6 @@ def _permuted(fragments: Sequence[Fragment], generator: np.random.Generator) -> 
     return [fragments[i] for i in generator.permutation(len(fragments))]
 
 
-def _local(path: str | os.PathLike[str]) -> Path:
-    text = os.fspath(path)
-    if re.match(r"[A-Za-z][A-Za-z0-9+.\-]+://", text) and not text.startswith("file://"):
-        raise ArgumentError(f"cannot write to {text}; wanted a local folder; write there and copy it to the store")
-    return Path(text.removeprefix("file://")).expanduser()
-
-
 def validate(
     source: Any,
     add: bool,
@@ -128,7 +120,8 @@ def validate(
     if require and not (root / "_metadata").is_file():
         if add:
             footers = [(os.path.relpath(p, root), pq.read_metadata(p)) for p in files.paths]
-            write_metadata(root / "_metadata", footers)
+            with writing(root / "_metadata"):
+                write_metadata(root / "_metadata", footers)
         else:
             warnings.warn(f"no _metadata file in {root}; add_metadata_file=True writes one", stacklevel=3)
             fine = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -17,14 +18,17 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+from polars import selectors
 
-from rowmill.errors import ArgumentError, DataFileError
+from rowmill.errors import ArgumentError, ColumnError, DataFileError, writing
 from rowmill.progress import progress_bar
 from rowmill.schema import Schema
 from rowmill.sinks.files import Shuffle, hive_folder
 from rowmill.sinks.scatter import shuffled
+from rowmill.sinks.shared import SharedFolder, make_folders
 from rowmill.sinks.side_files import write_side_files
 from rowmill.sinks.staging import staged_folder
+from rowmill.sources.names import columns as columns_of
 from rowmill.sources.source import Fragment, Source
 
 __all__ = ["Shuffle", "WriteOptions", "write_files", "write_hive"]
@@ -83,6 +87,7 @@ def write_files(
     columns = source.schema.column_names
     total = sum(f.rows for _, fragments in plan for f in fragments)
     with staged_folder(target) as folder, progress_bar("writing", total, options.progress) as advance:
+        shared = SharedFolder.new(folder, target)
         files = [
             _File(source, name, fragments, shuffle, (seed, number), options.group_rows(source), options.compression)
             for number, (name, fragments) in enumerate(plan)
@@ -90,12 +95,15 @@ def write_files(
         if shuffle is Shuffle.FULL:
             every = [fragment for _, fragments in plan for fragment in fragments]
             whole = _Stream(shuffled(source, every, columns, _generator((seed,))))
-            done = [file.write(folder, whole.take(file.rows), advance) for file in files]
+            done = [file.write(shared, whole.take(file.rows), advance) for file in files]
         elif client is not None:
-            done = client.gather([client.submit(_File.write, file, folder, pure=False) for file in files])
+            shared.check_workers(client)
+            done = client.gather([client.submit(_File.write, file, shared, pure=False) for file in files])
         else:
-            done = [file.write(folder, None, advance) for file in files]
-        write_side_files(folder, done, schema, options.cats, options.conts, options.labels)
+            done = [file.write(shared, None, advance) for file in files]
+        shared.close({file.name: file.rows for file in files})
+        with writing(target):
+            write_side_files(folder, done, schema, options.cats, options.conts, options.labels)
 
 
 @dataclass(frozen=True)
@@ -115,19 +123,26 @@ class _File:
         return sum(fragment.rows for fragment in self.fragments)
 
     def write(
-        self, folder: Path, frames: Iterable[pl.DataFrame] | None = None, advance: Callable[[int], None] | None = None
+        self,
+        shared: SharedFolder,
+        frames: Iterable[pl.DataFrame] | None = None,
+        advance: Callable[[int], None] | None = None,
     ) -> Written:
-        """The file, under another name until it is whole: on a cluster it may be begun twice."""
+        """Write the file, in another folder until it is whole: on a cluster it may be begun twice."""
+        shared.check()
         columns = self.source.schema.column_names
         if frames is None:
             frames = _ordered(self.source, self.fragments, columns, self.shuffle, _generator(self.seed))
         empty = self.source.read(Fragment(0, 0, 0), columns)
-        begun = f"{self.name}.{secrets.token_hex(4)}"
+        begun = f"{secrets.token_hex(8)}.parquet"
         told = _told(frames, advance or (lambda rows: None))
-        done = write_one(folder, begun, told, empty, self.group_rows, self.compression)
+        path = shared.target / self.name
+        done = write_one(shared.unfinished, begun, told, empty, self.group_rows, self.compression, path)
         if done.rows != self.rows:
             raise DataFileError(f"wrote {done.rows} rows to {self.name}; wanted {self.rows}; the source has changed")
-        (folder / begun).replace(folder / self.name)
+        with writing(path):
+            make_folders(shared.folder, self.name)
+            (shared.unfinished / begun).replace(shared.folder / self.name)
         return Written(self.name, done.rows, done.footer)
 
 
@@ -154,13 +169,23 @@ def write_hive(
         done: list[Written] = []
         frames = _ordered(source, fragments, columns, shuffle, generator)
         for i, frame in enumerate(_told(frames, advance)):
-            for values, part in frame.partition_by(list(keys), as_dict=True, maintain_order=True).items():
+            for part in frame.partition_by(selectors.by_name(*keys), maintain_order=True):
+                values = [part.get_column(key)[0] for key in keys]
                 name = f"{hive_folder(keys, values)}/part.{i}.parquet"
-                rows = part.select(kept)
+                rows = part.select(columns_of(kept))
                 done.append(
-                    write_one(folder, name, [rows], rows.clear(), options.group_rows(source), options.compression)
+                    write_one(
+                        folder,
+                        name,
+                        [rows],
+                        rows.clear(),
+                        options.group_rows(source),
+                        options.compression,
+                        target / name,
+                    )
                 )
-        write_side_files(folder, done, schema, options.cats, options.conts, options.labels)
+        with writing(target):
+            write_side_files(folder, done, schema, options.cats, options.conts, options.labels)
 
 
 def write_one(
@@ -170,21 +195,38 @@ def write_one(
     empty: pl.DataFrame,
     group_rows: int,
     compression: str,
+    shown: Path,
 ) -> Written:
-    """One Parquet file from a stream of frames, in row groups of exactly `group_rows` but for the last."""
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """One Parquet file from a stream of frames, in row groups of exactly `group_rows` but for the last.
+
+    `shown` is the path that the file will have, for errors.
+    """
+    if odd := [column for column in empty.columns if "\0" in column]:
+        raise ColumnError(f"column {odd[0]!r} has a NUL in its name, which no file can hold; rename it")
     schema = empty.to_arrow().schema
     footers: list[Any] = []
     rows = 0
     groups = _Stream(frames).cut(group_rows)
     first = next(groups, empty)
-    with pq.ParquetWriter(
-        str(path), schema, compression=compression, use_dictionary=_repetitive(first), metadata_collector=footers
-    ) as writer:
-        for frame in chain([first] if first.height else [], groups):
-            writer.write_table(_arrow(frame, schema), row_group_size=frame.height)
-            rows += frame.height
+    with ExitStack() as held:
+        with writing(shown):
+            make_folders(folder, name)
+            file = held.enter_context(pa.OSFile(str(folder / name), "wb"))
+            writer = pq.ParquetWriter(
+                file, schema, compression=compression, use_dictionary=_repetitive(first), metadata_collector=footers
+            )
+        try:
+            for frame in chain([first] if first.height else [], groups):
+                with writing(shown):
+                    writer.write_table(_arrow(frame, schema), row_group_size=frame.height)
+                rows += frame.height
+        except BaseException:
+            with suppress(Exception):  # what went wrong before says more than a footer that cannot be written
+                writer.close()
+            raise
+        with writing(shown):
+            writer.close()
+            file.close()
     return Written(name, rows, footers[0])
 
 
@@ -194,7 +236,7 @@ def _repetitive(frame: pl.DataFrame) -> list[str]:
     texts = [c for c, t in sample.schema.items() if t in (pl.String, pl.Binary)]
     numbers = [c for c, t in sample.schema.items() if t.is_numeric()]
     limits = {**dict.fromkeys(texts, sample.height // 2), **dict.fromkeys(numbers, 1000)}
-    return [c for c, most in limits.items() if sample[c].n_unique() <= most]
+    return [c for c, most in limits.items() if sample[c].alias("values").n_unique() <= most]
 
 
 def _arrow(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:

@@ -19,6 +19,7 @@ from rowmill.progress import progress_bar
 from rowmill.sinks.scatter import Buckets
 from rowmill.sources.ipc import IpcSource
 from rowmill.sources.joined import JoinedSource
+from rowmill.sources.names import columns as columns_of
 from rowmill.sources.paths import Files
 from rowmill.sources.source import Fragment, Source
 from rowmill.sources.spool import Keeper, temporary_folder
@@ -43,7 +44,7 @@ def group_by_hash(source: Source, keys: Sequence[str], pieces: int, progress: bo
     with Buckets(folder, pieces) as buckets, progress_bar("grouping", total, progress) as advance:
         for fragment in source.fragments:
             frame = source.read(fragment, columns)
-            hashes = frame.select(keys).hash_rows(seed=0).to_numpy()
+            hashes = frame.select(columns_of(keys)).hash_rows(seed=0).to_numpy()
             buckets.add(frame, hashes % np.uint64(pieces))
             advance(frame.height)
     written = buckets.written()
@@ -135,4 +136,12 @@ def join(left: Source, right: Source, **options: Any) -> pl.LazyFrame:
     b = [c + suffixes[1] if c in shared else c for c in b]
     kind: Any = {"outer": "full"}.get(how, how)
     same = a == b
-    return one.join(two, left_on=a, right_on=b, how=kind, coalesce=same, nulls_equal=True, maintain_order="left_right")
+    return one.join(
+        two,
+        left_on=columns_of(a),
+        right_on=columns_of(b),
+        how=kind,
+        coalesce=same,
+        nulls_equal=True,
+        maintain_order="left_right",
+    )

@@ -6,6 +6,7 @@ permutation of the whole. Grouping by key deals rows by the hash of the key.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.ipc
 from numpy.typing import NDArray
 
+from rowmill.errors import reading, writing
 from rowmill.sources.source import Fragment, Source
 from rowmill.sources.spool import Keeper, temporary_folder
 
@@ -41,7 +43,8 @@ class Buckets:
     ) -> None:
         for writer in self._writers:
             if writer is not None:
-                writer.close()
+                with writing("temporary files") if error is None else contextlib.suppress(Exception):
+                    writer.close()
 
     def add(self, frame: pl.DataFrame, ids: NDArray[Any]) -> None:
         """Append each row to the file with its number."""
@@ -50,9 +53,10 @@ class Buckets:
         dealt = frame[order].to_arrow()
         for i, path in enumerate(self.paths):
             if edges[i + 1] > edges[i]:
-                if self._writers[i] is None:
-                    self._writers[i] = pa.ipc.new_file(str(path), dealt.schema)
-                self._writers[i].write_table(dealt.slice(edges[i], edges[i + 1] - edges[i]))
+                with writing(path):
+                    if self._writers[i] is None:
+                        self._writers[i] = pa.ipc.new_file(str(path), dealt.schema)
+                    self._writers[i].write_table(dealt.slice(edges[i], edges[i + 1] - edges[i]))
 
     def written(self) -> list[Path]:
         """The files that got any row."""
@@ -76,7 +80,9 @@ def shuffled(
             frame = source.read(fragment, columns)
             buckets.add(frame, generator.integers(0, count, frame.height, dtype=np.uint16))
     for path in buckets.written():
-        yield from _permuted(pl.read_ipc(path).rechunk(), generator)
+        with reading(path):
+            frame = pl.read_ipc(path).rechunk()
+        yield from _permuted(frame, generator)
         path.unlink()
 
 

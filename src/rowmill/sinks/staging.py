@@ -16,14 +16,16 @@ import json
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rowmill.errors import ArgumentError, DataFileError
+from rowmill.errors import ArgumentError, DataFileError, RowmillError, is_scarcity, system_error
 
 MANIFEST = "_metadata.json"
 _OURS = {"_metadata", "_metadata.json", "_file_list.txt", ".rowmill"}
+_MOST_MANIFEST = 256 << 20  # bytes; a million files take 60 MB
 _ENDING = ".rowmill-part"
 _EXCHANGE = 2  # RENAME_EXCHANGE of renameat2
 _HERE = -100  # AT_FDCWD
@@ -40,6 +42,8 @@ def staged_folder(target: Path) -> Iterator[Path]:
         folder = target.parent / f".{target.name}.{secrets.token_hex(6)}{_ENDING}"
         folder.mkdir()
     except OSError as error:
+        if is_scarcity(error):
+            raise system_error(error, f"writing {target}") from error
         raise DataFileError(f"cannot write beside {target}: {error}; wanted a writable folder; check it") from error
     with _locked(folder):
         try:
@@ -47,8 +51,10 @@ def staged_folder(target: Path) -> Iterator[Path]:
             check_target(target)
             flush_tree(folder)
             _publish(folder, target)
-        except BaseException:
+        except BaseException as error:
             shutil.rmtree(folder, ignore_errors=True)
+            if not isinstance(error, RowmillError) and is_scarcity(error):
+                raise system_error(error, f"writing {target}") from error
             raise
 
 
@@ -70,9 +76,12 @@ def check_target(target: Path) -> None:
 def _written_before(target: Path) -> set[str]:
     """First parts of the file names that the manifest of an earlier write lists."""
     try:
+        found = (target / MANIFEST).lstat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_MANIFEST:
+            return set()
         stats = json.loads((target / MANIFEST).read_text())["file_stats"]
         return {str(entry["file_name"]).split("/")[0] for entry in stats}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return set()
 
 
@@ -92,7 +101,7 @@ def _sweep(target: Path) -> None:
     """Remove what killed writers of the same target left behind."""
     for folder in target.parent.glob(f".{_escaped(target.name)}.*{_ENDING}"):
         with contextlib.suppress(OSError):
-            handle = os.open(folder, os.O_RDONLY)
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(folder, ignore_errors=True)

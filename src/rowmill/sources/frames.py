@@ -16,11 +16,14 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from rowmill.errors import ArgumentError, DtypeError
+from rowmill.errors import ArgumentError, DtypeError, writing
 from rowmill.lock import Lock
 from rowmill.schema import Schema
+from rowmill.sources.arrow_types import FILES_ONLY, as_polars, refusal, trouble
 from rowmill.sources.fingerprint import of_frame, stamp_frame
 from rowmill.sources.hive import check_columns
+from rowmill.sources.names import column
+from rowmill.sources.names import columns as columns_of
 from rowmill.sources.parquet import ParquetSource
 from rowmill.sources.paths import Files
 from rowmill.sources.source import Fragment, read_even_slices
@@ -29,6 +32,14 @@ from rowmill.sources.types import conform, plain, schema_of
 from rowmill.sources.widths import Widths
 
 _FRAGMENT_ROWS = 131_072
+_FAILURES = (
+    pa.ArrowException,
+    TypeError,
+    ValueError,
+    OverflowError,
+    pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,
+)
 _PANDAS_INTEGERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)
 
 
@@ -54,7 +65,7 @@ class FrameSource:
         check_columns(columns, self.dtypes, "the frame")
         if not columns:
             return pl.DataFrame(height=fragment.rows)
-        return conform(self.frame.select(columns).slice(fragment.start, fragment.rows), self.dtypes)
+        return conform(self.frame.select(columns_of(columns)).slice(fragment.start, fragment.rows), self.dtypes)
 
     def read_slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
         return read_even_slices(self, fragment, columns, max_bytes)
@@ -85,8 +96,9 @@ class LazySource:
     @cached_property
     def _rows(self) -> ParquetSource:
         path = temporary_folder(self) / "query.parquet"
-        casts = [pl.col(n).cast(t) for n, t in self.dtypes.items()]
-        self._query.select(casts).sink_parquet(path, row_group_size=_FRAGMENT_ROWS, compression="lz4")
+        casts = [column(n).cast(t) for n, t in self.dtypes.items()]
+        with writing(path):
+            self._query.select(casts).sink_parquet(path, row_group_size=_FRAGMENT_ROWS, compression="lz4")
         return ParquetSource(Files((str(path),), "parquet"))
 
     def _spooled(self) -> ParquetSource:
@@ -147,12 +159,22 @@ def as_frame(given: Any) -> pl.DataFrame | None:
         names = [str(c) for c in given.columns]
         if len(set(names)) != len(names):
             raise ArgumentError("columns named twice in the pandas frame; names must be unique; rename them")
+        for name, dtype in zip(names, given.dtypes, strict=True):
+            kind = getattr(dtype, "pyarrow_dtype", None)
+            if kind is not None and trouble(kind) > FILES_ONLY:
+                raise refusal(name, kind)
         try:
             return pl.from_pandas(given.set_axis(names, axis=1), include_index=False)
-        except (pa.ArrowException, TypeError, ValueError, pl.exceptions.PolarsError) as error:
+        except _FAILURES as error:
             raise _mixed(given, names) from error
+    if isinstance(given, pa.Table | pa.RecordBatch):
+        return as_polars(given if isinstance(given, pa.Table) else pa.Table.from_batches([given]))
     if hasattr(given, "__arrow_c_stream__") and not isinstance(given, str):
-        return pl.DataFrame(given)
+        try:
+            table = pa.RecordBatchReader.from_stream(given).read_all()
+        except (pa.ArrowException, TypeError) as error:
+            raise ArgumentError(f"a {type(given).__name__} holds no table of columns ({error}); pass one") from error
+        return as_polars(table)
     return None
 
 
@@ -177,7 +199,7 @@ def _mixed(frame: Any, names: list[str]) -> DtypeError:
     for name, (_, series) in zip(names, frame.items(), strict=True):
         try:
             pl.from_pandas(series)
-        except (pa.ArrowException, TypeError, ValueError, pl.exceptions.PolarsError) as error:
+        except _FAILURES as error:
             kinds = sorted({type(value).__name__ for value in series.head(1000)})
             return DtypeError(
                 f"column {name!r} of the pandas frame has values of {', '.join(kinds)} ({error}); wanted one type; "
@@ -197,13 +219,18 @@ def _from_arrays(arrays: Mapping[str, Any]) -> pl.DataFrame:
 def _series(name: str, values: Any) -> pl.Series:
     if isinstance(values, pl.Series):
         return values.alias(name)
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return as_polars(pa.table([values], names=[name])).to_series()
     if hasattr(values, "detach") and hasattr(values, "numpy"):  # a torch tensor
         values = values.detach().cpu().numpy()
     if isinstance(values, np.ndarray):
         if values.ndim == 0:
             raise ArgumentError(f"column {name!r} is a single value; wanted an array with one value a row")
-        return pl.Series(name, np.ascontiguousarray(values) if values.dtype != object else values.tolist())
-    return pl.Series(
-        name,
-        values if isinstance(values, list | tuple) or hasattr(values, "__arrow_c_stream__") else list(values),
-    )
+        values = np.ascontiguousarray(values) if values.dtype != object else values.tolist()
+    elif not isinstance(values, list | tuple) and not hasattr(values, "__arrow_c_stream__"):
+        values = list(values)
+    try:
+        return pl.Series(name, values)
+    except _FAILURES as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DtypeError(f"column {name!r} is not of one type ({reason}); convert its values first") from error

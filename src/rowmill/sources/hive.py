@@ -12,6 +12,8 @@ from collections.abc import Collection, Container, Mapping, Sequence
 import polars as pl
 
 from rowmill.errors import ColumnError, closest
+from rowmill.sources.arrow_types import Unreadable, refusal
+from rowmill.sources.names import columns as columns_of
 
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 
@@ -37,11 +39,13 @@ def hive_columns(hive: Sequence[Mapping[str, str | None]], stored: Container[str
 def with_hive(frame: pl.DataFrame, hive: Mapping[str, pl.Series], unit: int, columns: Sequence[str]) -> pl.DataFrame:
     """The stored columns of a file together with the values of its folders, in the order asked for."""
     added = [pl.lit(hive[c][unit], dtype=hive[c].dtype).alias(c) for c in columns if c in hive]
-    return frame.with_columns(added).select(columns) if added else frame
+    return frame.with_columns(added).select(columns_of(columns)) if added else frame
 
 
 def check_columns(columns: Sequence[str], known: Collection[str], where: str) -> None:
-    """Refuse a name that is no column, and say which one was probably meant."""
+    """Refuse a name that is no column, and say which one was probably meant; and a column that cannot be read."""
     for name in columns:
         if name not in known:
             raise ColumnError(f"no column {name!r} in {where}{closest(name, known)}")
+        if isinstance(known, Mapping) and isinstance(known[name], Unreadable):
+            raise refusal(name, known[name])

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from rowmill.errors import ArgumentError, DataFileError, NoFilesError
+from rowmill.errors import ArgumentError, DataFileError, NoFilesError, system_error
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -132,6 +132,8 @@ def walk(folder: str) -> list[str]:
                         (todo if entry.is_dir() else files).append(entry.path)
         except PermissionError as error:
             raise DataFileError(f"cannot list {here}: permission denied; wanted a readable folder") from error
+        except OSError as error:
+            raise system_error(error, f"listing {here}") from error
     return files
 
 

@@ -10,6 +10,7 @@ import polars as pl
 from rowmill.errors import ColumnError, DataFileError, closest
 from rowmill.schema import Schema
 from rowmill.sources.fingerprint import of_values
+from rowmill.sources.names import column
 from rowmill.sources.source import Fragment, Source
 from rowmill.sources.types import column_schema, polars_type
 
@@ -86,8 +87,8 @@ def cast_expr(name: str, dtype: Any) -> pl.Expr:
     negative.
     """
     if not is_hex(dtype):
-        return pl.col(name).cast(target(dtype))
-    text = pl.col(name).cast(pl.String).str.strip_prefix("0x")
+        return column(name).cast(target(dtype))
+    text = column(name).cast(pl.String).str.strip_prefix("0x")
     if "32" in dtype:
         return text.str.to_integer(base=16, dtype=pl.Int64).cast(pl.UInt32).reinterpret(signed=True).alias(name)
     return text.str.to_integer(base=16, dtype=pl.UInt64).reinterpret(signed=True).alias(name)

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import polars as pl
 
-from rowmill.errors import UncomparableError
+from rowmill.errors import UncomparableError, writing
 from rowmill.lock import Lock
 from rowmill.schema import Schema
 from rowmill.sources.fingerprint import of_values
@@ -114,7 +114,8 @@ class SpooledSource:
         for number, fragment in enumerate(self._partitions):
             frame = step.run(self._base.read(fragment, step.inputs), before.get(fragment.unit, 0) + fragment.start)
             paths.append(str(folder / f"{number:08}.parquet"))
-            frame.write_parquet(paths[-1], compression="lz4")
+            with writing(paths[-1]):
+                frame.write_parquet(paths[-1], compression="lz4")
         if not paths:
             paths.append(str(folder / "empty.parquet"))
             empty.write_parquet(paths[-1])

@@ -15,6 +15,8 @@ import polars as pl
 
 from rowmill.errors import ArgumentError
 from rowmill.schema import ColumnSchema, Schema, dtype_name
+from rowmill.sources.arrow_types import polars_types
+from rowmill.sources.names import column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -131,9 +133,7 @@ def frame_type(column: ColumnSchema) -> pl.DataType:
 
 def arrow_types(schema: pa.Schema) -> dict[str, pl.DataType]:
     """The Polars types of an Arrow schema's columns, dictionaries decoded. No row is touched."""
-    frame = pl.from_arrow(schema.empty_table())
-    assert isinstance(frame, pl.DataFrame)
-    return {name: plain(dtype) for name, dtype in frame.schema.items()}
+    return {name: plain(dtype) for name, dtype in polars_types(schema).items()}
 
 
 def value_bytes(dtype: pl.DataType) -> float:
@@ -154,5 +154,5 @@ def value_bytes(dtype: pl.DataType) -> float:
 def conform(frame: pl.DataFrame, dtypes: dict[str, pl.DataType]) -> pl.DataFrame:
     """The frame with every column in the promised type; columns that have it already are not touched."""
     found = zip(frame.columns, frame.dtypes, strict=True)
-    casts = [pl.col(name).cast(dtypes[name]) for name, dtype in found if dtype != dtypes[name]]
+    casts = [column(name).cast(dtypes[name]) for name, dtype in found if dtype != dtypes[name]]
     return frame.with_columns(casts) if casts else frame

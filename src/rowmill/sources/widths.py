@@ -53,7 +53,7 @@ def _looked_at(columns: Sequence[str], source: Source) -> dict[str, float]:
         frame = pl.concat([next(source.read_slices(sample, columns, _BYTES)) for sample in samples])
     except (DataFileError, ValueError):
         return {}  # nothing to see, or a damaged file: whoever reads those rows will be told
-    return {c: column_bytes(frame[c]) for c in columns} if frame.height else {}
+    return {c: column_bytes(frame[c].alias("values")) for c in columns} if frame.height else {}
 
 
 def column_bytes(values: pl.Series) -> float:

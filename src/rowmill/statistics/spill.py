@@ -13,6 +13,7 @@ from weakref import finalize
 import numpy as np
 import polars as pl
 
+from rowmill.errors import writing
 from rowmill.statistics.values import hashes
 
 SHARDS = 64
@@ -38,7 +39,9 @@ class Spilled:
     def write(self, counted: pl.DataFrame | None, keys: Sequence[str]) -> None:
         for number, part in enumerate(shards(counted, keys, SHARDS) if counted is not None else ()):
             if part.height:
-                part.write_parquet(self.folders[0] / f"{number:02}.{uuid.uuid4().hex}.parquet", compression="lz4")
+                path = self.folders[0] / f"{number:02}.{uuid.uuid4().hex}.parquet"
+                with writing(path):
+                    part.write_parquet(path, compression="lz4")
 
     def total(self, held: pl.DataFrame | None, keys: Sequence[str], count: str) -> pl.DataFrame:
         """All values, each once, with the sum of its counts."""

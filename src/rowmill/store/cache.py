@@ -20,16 +20,25 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from rowmill.errors import ArgumentError, CacheWarning, DamagedStoreError, DataFileError, DtypeError, StoreError
+from rowmill.errors import (
+    ArgumentError,
+    CacheWarning,
+    DamagedStoreError,
+    DataFileError,
+    DtypeError,
+    StoreError,
+    describe_os_error,
+)
 from rowmill.feed.filling import Read
 from rowmill.feed.pack import Columns, Dealer, Decode
 from rowmill.feed.show import bytes_text
 from rowmill.feed.stored import Request
 from rowmill.lock import Lock
 from rowmill.sizes import parse_bytes
+from rowmill.sources.paths import local_path
 from rowmill.store import files
 from rowmill.store.layout import BUILDING, FORMAT, Shape, by_dtype
-from rowmill.store.shelf import default_folder, make_room, stale
+from rowmill.store.shelf import default_folder, free_bytes, make_room, own_folder, stale
 from rowmill.store.store import Store
 from rowmill.store.write import WriteThrough, keep
 
@@ -56,7 +65,7 @@ def open_cache(cache: str | os.PathLike[str] | None, cache_size: int | float | s
         return None
     if not isinstance(cache, str | os.PathLike) or cache == "":
         raise ArgumentError(f"cache={cache!r}; wanted a folder, 'auto', or None")
-    return Cache(None if cache == "auto" else Path(cache).expanduser().absolute(), limit)
+    return Cache(None if cache == "auto" else local_path(cache, "cache").expanduser().absolute(), limit)
 
 
 class Kept:
@@ -274,13 +283,14 @@ class Kept:
     def _opened(self) -> Store | None:
         if self.tier == "memory":
             return Store.building(self.shape, None)
+        if self._cache.folder is None:
+            own_folder()
         for _ in range(3):  # a store may be completed or removed while we look
             self._look_for_wide()
             try:
                 found = Store.completed(self.shape, self.name)
             except DamagedStoreError as error:
-                self._warn_damage(error)
-                files.remove(self.name, used=True)
+                self._remove(self.name, error)
                 continue
             if found is not None:
                 files.remove(self._building)  # begun by one who did not see that it was complete
@@ -295,13 +305,13 @@ class Kept:
     def _look_for_wide(self) -> None:
         """Whether anybody has found a value that 4 bytes do not hold: then there is a store with 8, or one begun."""
         name, narrow = self._name_of(self._widest), self._building
-        if self.shape != self._widest and (name.exists() or _building(name).exists()):
+        if self.shape != self._widest and (files.is_folder(name) or files.is_folder(_building(name))):
             self.shape = self._widest
             files.remove(narrow)  # unless another process is still to find out
 
     def _begun(self) -> Store | None:
         name = self.name
-        if not self._building.exists():
+        if not files.is_folder(self._building):
             if others := stale(self._name_of(self._widest), self._name_of(self._widest.narrow)):
                 self._warn(
                     f"the data or settings of {others[0].name} have changed since it was stored; it is not used, and "
@@ -317,10 +327,15 @@ class Kept:
                 return None
         try:
             begun = Store.building(self.shape, name)
+        except DamagedStoreError as error:
+            self._remove(self._building, error)
+            return None
         except OSError:
             files.remove(self._building)  # it has no room for the rest either
             raise
-        if begun is not None and name.exists():  # completed since we looked: what we have is a new, empty folder
+        if begun is not None and files.is_folder(
+            name
+        ):  # completed since we looked: what we have is a new, empty folder
             begun.close()
             files.remove(self._building)
             return None
@@ -352,8 +367,12 @@ class Kept:
 
     def _give_up(self, error: OSError) -> None:
         """Go on without a store."""
-        self._store, self.tier, self.why = None, "source", str(error)
-        self._warn(f"the cache {self.name.parent} cannot be used: {error}; rows are read from their source")
+        self._store, self.tier, self.why = None, "source", describe_os_error(error)[0]
+        self._warn(f"the cache {self.name.parent} cannot be used: {self.why}; rows are read from their source")
+
+    def _remove(self, folder: Path, error: DamagedStoreError) -> None:
+        files.remove_damaged(folder, error)
+        self._warn_damage(error)
 
     def _warn_damage(self, error: DamagedStoreError) -> None:
         self._warn(f"the store {self.name} was damaged ({error}); it is built again", once=False)
@@ -390,11 +409,3 @@ def verify(store: Store) -> bool:
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1), "rowmill-store") as pool:
         store.summed = all(pool.map(lambda first: store.verify(first, min(step, store.shape.rows - first)), starts))
     return store.summed
-
-
-def free_bytes(folder: Path) -> int:
-    """Bytes free on the disk on which a folder is, or would be."""
-    while not folder.exists():
-        folder = folder.parent
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize

@@ -15,7 +15,9 @@ import mmap
 import os
 import secrets
 import shutil
+import stat
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,20 +26,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rowmill.errors import DamagedStoreError
+from rowmill.store import nofollow
+
 AT_ONCE = 256 << 10  # bytes to write; from some MB on they get huge pages, which can take long to come
 FINISH = 1 << 62  # a row number no table has: the claim of the one who completes a store
+LOCK_SECONDS = 2  # to wait for a folder that another process has locked
 _FLOCK = "hhqqixxxx"  # struct flock on 64-bit Linux
 _UNSUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 
-def create(path: Path | str, folder: int | None = None, flags: int = os.O_RDWR) -> int:
-    """Open a file to write and read, made if it is not there."""
-    return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o644, dir_fd=folder)
+def create(name: str, folder: int, flags: int = os.O_RDWR, mode: int = 0o644) -> int:
+    """Open a file of an open folder to write and read, made if it is not there."""
+    return nofollow.open_file(name, folder, flags | os.O_CREAT, mode=mode)
 
 
 def allocate(handle: int, size: int) -> None:
     """Give a file its full size, with room on the disk for all of it: a full disk is found here, not while writing."""
-    if size <= os.fstat(handle).st_size:
+    found = os.fstat(handle).st_size
+    if found > size:
+        raise DamagedStoreError(f"a file of {found} bytes; wanted {size}")
+    if found == size:
         return
     try:
         os.posix_fallocate(handle, 0, size)
@@ -45,6 +54,13 @@ def allocate(handle: int, size: int) -> None:
         if error.errno not in _UNSUPPORTED:
             raise
         os.ftruncate(handle, size)
+
+
+def check_size(handle: int, size: int) -> None:
+    """Raise `DamagedStoreError` if a file does not have exactly this size."""
+    found = os.fstat(handle).st_size
+    if found != size:
+        raise DamagedStoreError(f"a file of {found} bytes; wanted {size}")
 
 
 def write_at(handle: int, data: Any, offset: int, at_once: int = AT_ONCE) -> None:
@@ -69,37 +85,48 @@ def sync(handle: int) -> None:
     os.fsync(handle)
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """A small file that is there as a whole or not at all."""
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    handle = create(part)
+def write_whole(name: str, folder: int, data: bytes) -> None:
+    """A small file of an open folder that is there as a whole or not at all."""
+    part = f".{name}.{secrets.token_hex(8)}"
+    handle = create(part, folder, os.O_RDWR | os.O_EXCL)
     try:
         write_at(handle, data, 0)
         sync(handle)
     finally:
         os.close(handle)
-    part.rename(path)
+    os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def sync_folder(path: Path) -> None:
-    """Wait until the names in a folder are on the disk."""
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+@contextmanager
+def opened(handle: int) -> Iterator[int]:
+    """Close a handle at the end of the block."""
     try:
-        sync(handle)
+        yield handle
     finally:
         os.close(handle)
 
 
+def begin(folder: Path) -> None:
+    """Make the folder of a store that is being built, and the cache folder, if they are not there."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with opened(nofollow.open_cache_folder(folder.parent)) as parent, contextlib.suppress(FileExistsError):
+        os.mkdir(folder.name, 0o755, dir_fd=parent)
+
+
 def publish(building: Path, target: Path) -> None:
     """Let a finished folder take its name, in one step."""
-    building.rename(target)
-    sync_folder(target.parent)
+    with opened(nofollow.open_cache_folder(building.parent)) as parent:
+        os.rename(building.name, target.name, src_dir_fd=parent, dst_dir_fd=parent)
+        sync(parent)
 
 
-def mapped(handle: int, size: int) -> NDArray[np.uint8]:
-    """The bytes of a file, mapped so that nobody can write to them. The file must have this size."""
+def mapped(handle: int, size: int, *, private: bool = False) -> NDArray[np.uint8]:
+    """The bytes of a file, mapped so that nobody can write to them (`private`: so that writes do not reach the file).
+    The file must have this size."""
     if size == 0:
         return np.empty(0, np.uint8)
+    if private:
+        return np.frombuffer(mmap.mmap(handle, size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE), np.uint8)
     return np.frombuffer(mmap.mmap(handle, size, mmap.MAP_SHARED, mmap.PROT_READ), np.uint8)
 
 
@@ -117,13 +144,17 @@ def expect_at_random(held: NDArray[np.uint8]) -> None:
 
 
 def hold(path: Path) -> int | None:
-    """Hold a folder against removal; None if it is not there, or goes while we look."""
+    """Hold a store's folder against removal; None if it is not there, or goes while we look.
+
+    Raises an `OSError` if what is there is no folder of ours, or if somebody keeps it locked.
+    """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
+        with opened(nofollow.open_cache_folder(path.parent)) as parent:
+            handle = nofollow.open_folder(path.name, parent)
+    except FileNotFoundError:
         return None
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH)
+        _share(handle, path)
         if still_there(path, handle):
             return handle
     except BaseException:
@@ -133,37 +164,65 @@ def hold(path: Path) -> int | None:
     return None
 
 
+def _share(handle: int, path: Path) -> None:
+    """Take a shared lock. Whoever removes a store holds it for a moment only; any user who can see it can hold it."""
+    end = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            return fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise TimeoutError(errno.ETIMEDOUT, f"{path.name} has been locked for {LOCK_SECONDS} s") from None
+            time.sleep(0.01)
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder of this name, and not a link to one."""
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
 def still_there(path: Path, handle: int) -> bool:
     """Whether the path still leads to the folder that is open."""
     try:
-        return os.path.samestat(path.stat(), os.fstat(handle))
+        return os.path.samestat(path.lstat(), os.fstat(handle))
     except FileNotFoundError:
         return False
 
 
 def remove(path: Path, *, used: bool = False) -> bool:
-    """Remove a folder that nobody holds (or any, with `used`: those who have it mapped keep their view)."""
-    gone = path.with_name(f".gone-{secrets.token_hex(6)}")
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        if not used:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        path.rename(gone)
-    except OSError:
-        return False
-    finally:
-        os.close(handle)
-    shutil.rmtree(gone, ignore_errors=True)
-    return True
+    """Remove a store of ours that nobody holds (or any, with `used`: those who have it mapped keep their view)."""
+    gone = f".gone-{secrets.token_hex(6)}"
+    with contextlib.suppress(OSError), opened(nofollow.open_cache_folder(path.parent)) as parent:
+        with opened(nofollow.open_folder(path.name, parent)) as handle:
+            if not used:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.rename(path.name, gone, src_dir_fd=parent, dst_dir_fd=parent)
+        shutil.rmtree(gone, ignore_errors=True, dir_fd=parent)
+        return True
+    return False
+
+
+def remove_damaged(folder: Path, error: DamagedStoreError) -> None:
+    """Remove a store that cannot be used. Raises an `OSError` if it stays."""
+    if not remove(folder, used=True) and is_folder(folder):
+        raise PermissionError(errno.EPERM, f"the store {folder.name} is damaged ({error}) and cannot be removed")
+
+
+def names_in(folder: int) -> list[str]:
+    """The names in an open folder."""
+    return os.listdir(folder)
 
 
 def sweep(folder: Path) -> None:
     """Remove what was killed while it was being removed."""
-    for path in folder.glob(".gone-*"):
-        shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(OSError), opened(nofollow.open_cache_folder(folder)) as parent:
+        for name in names_in(parent):
+            if name.startswith(".gone-"):
+                with contextlib.suppress(OSError), opened(nofollow.open_folder(name, parent)):
+                    shutil.rmtree(name, ignore_errors=True, dir_fd=parent)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,7 +27,9 @@ from rowmill.store.pieces import Piece
 FORMAT = 3
 BUILDING = ".building"
 MANIFEST, META, LISTS = "manifest.json", "meta.json", "lists"
+MOST_TEXT = 64 << 20  # bytes of a manifest or journal, whatever the table
 PIECE_BYTES = 4 << 20  # that are summed together: smaller ones cost more calls, larger ones more to find damage
+_OWN = ("format", "rows", "matrices", "lists", "pieces")
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,13 @@ class Shape:
     @property
     def nbytes(self) -> int:
         return self.rows * self.layout.row_bytes
+
+    @cached_property
+    def text_bytes(self) -> int:
+        """More bytes than the manifest or journal of such a table takes: no more is ever read of one."""
+        names = sum(64 + 8 * len(column) for matrix in self.layout.matrices for column in matrix.columns)
+        names += sum(512 + 8 * len(column) for column in self.layout.ragged)
+        return min(MOST_TEXT, (1 << 20) + 2 * names + (128 + 32 * len(self.lists)) * self.rows)
 
     def list_files(self, number: int) -> tuple[str, str]:
         """The files of the values and of the offsets of a list column."""
@@ -102,21 +112,70 @@ def manifest(shape: Shape, pieces: Iterable[Piece], counts: Iterable[int], about
     return {**content, "sha256": _sum(content)}
 
 
-def checked(text: str | bytes, shape: Shape) -> tuple[list[Piece], list[int]]:
-    """The pieces and value counts of a manifest, if it is whole and describes this shape."""
+def checked(text: bytes, shape: Shape, key: str) -> tuple[list[Piece], list[int]]:
+    """The pieces and value counts of a manifest, if it is whole and describes this shape of the table with this key.
+
+    Values of another type, names given twice, and pieces that are not all rows in their order are damage too.
+    """
     try:
-        content = json.loads(text)
+        content = parse_json(text)
         given = content.pop("sha256")
-        pieces = [Piece(int(start), int(rows), int(total, 16)) for start, rows, total in content["pieces"]]
-        counts = [int(entry["count"]) for entry in content["lists"]]
-        about = {
-            name: content[name] for name in content if name not in ("format", "rows", "matrices", "lists", "pieces")
-        }
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DamagedStoreError("a manifest that is no manifest; wanted the JSON that was written") from error
-    if given != _sum(content) or manifest(shape, pieces, counts, about)["sha256"] != given:
-        raise DamagedStoreError("a manifest that has changed, or is another table's; wanted the one that was written")
+        pieces = [_piece(*entry) for entry in content["pieces"]]
+        counts = [_natural(entry["count"]) for entry in content["lists"]]
+        about = {name: content[name] for name in content if name not in _OWN}
+        stops = [0, *(piece.stop for piece in pieces)]
+        if [piece.start for piece in pieces] != stops[:-1] or stops[-1] != shape.rows:
+            raise ValueError("pieces that are not all rows")
+        if set(about) != {"key", "source"} or not about["key"].startswith(key) or not isinstance(about["source"], str):
+            raise ValueError("another table")
+        whole = manifest(shape, pieces, counts, about) if len(counts) == len(shape.lists) else {}
+        if given != _sum(content) or whole.get("sha256") != given:
+            raise ValueError("another sum")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedStoreError(
+            f"its manifest has changed, or is another table's ({type(error).__name__}: {error})"[:300]
+        ) from error
     return pieces, counts
+
+
+def key_of(name: str) -> str:
+    """The part of a store's folder name that is the beginning of its table's key."""
+    parts = name.split("-")
+    return parts[1] if len(parts) == 3 else ""
+
+
+def parse_json(text: bytes) -> dict[str, Any]:
+    """A JSON object without floats, without NaN and without a name twice. Raises `ValueError` for anything else."""
+    try:
+        found = json.loads(text, object_pairs_hook=_pairs, parse_float=_refuse, parse_constant=_refuse)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{type(found).__name__} instead of an object")
+    return found
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name that is given twice")
+    return found
+
+
+def _refuse(text: str) -> Any:
+    raise ValueError(f"{text[:40]}, which is no integer")
+
+
+def _natural(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise ValueError("a number that is no count")
+    return value
+
+
+def _piece(start: Any, rows: Any, total: Any) -> Piece:
+    if not isinstance(total, str) or not re.fullmatch("[0-9a-f]{16}", total) or not rows:
+        raise ValueError("a piece that is none")
+    return Piece(_natural(start), _natural(rows), int(total, 16))
 
 
 def tensordict_meta(entries: dict[str, tuple[np.dtype[Any], list[int]]], batch: list[int]) -> dict[str, Any]:

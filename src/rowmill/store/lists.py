@@ -59,13 +59,13 @@ class Growing:
         """Lengths and values of each column; None if they cannot be those that were written."""
         found: list[Array] = []
         for number, dtype in enumerate(self._shape.lists):
-            lengths = np.frombuffer(os.pread(self._lengths[number], 8 * piece.rows, 8 * piece.start), np.int64)
+            lengths = _read(self._lengths[number], np.dtype(np.int64), piece.rows, 8 * piece.start)
             size = os.fstat(self._values[number]).st_size - piece.lists[number]
-            count = _total(lengths, size // dtype.itemsize)
-            if count is None or len(lengths) != piece.rows:
+            count = None if lengths is None else _total(lengths, size // dtype.itemsize)
+            values = None if count is None else _read(self._values[number], dtype, count, piece.lists[number])
+            if lengths is None or values is None:
                 return None
-            held = os.pread(self._values[number], count * dtype.itemsize, piece.lists[number])
-            found += [lengths, np.frombuffer(held, dtype)]
+            found += [lengths, values]
         return found
 
     def frame(self, pieces: Sequence[Piece], first: int, rows: int) -> pl.DataFrame | None:
@@ -116,8 +116,7 @@ class Complete:
             sizes = (count * dtype.itemsize, 8 * (shape.rows + 1))
             handles = [open_file(name) for name in shape.list_files(number)]
             for handle, size in zip(handles, sizes, strict=True):
-                if os.fstat(handle).st_size != size:
-                    raise DamagedStoreError(f"a file of lists of {os.fstat(handle).st_size} bytes; wanted {size}")
+                files.check_size(handle, size)
             values, offsets = (files.mapped(handle, size) for handle, size in zip(handles, sizes, strict=True))
             self._columns.append((values.view(dtype), offsets.view(np.int64)))
             self._handles += handles
@@ -151,6 +150,12 @@ class Complete:
             found[f"values_{number}"] = (values.dtype, [len(values)])
             found[f"offsets_{number}"] = (offsets.dtype, [len(offsets)])
         return found
+
+
+def _read(handle: int, dtype: np.dtype[Any], count: int, offset: int) -> Array | None:
+    """So many values from a place in a file; None if the file ends before."""
+    held = os.pread(handle, count * dtype.itemsize, offset) if count else b""
+    return np.frombuffer(held, dtype) if len(held) == count * dtype.itemsize else None
 
 
 def _total(lengths: NDArray[np.int64], most: int) -> int | None:

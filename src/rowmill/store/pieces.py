@@ -7,10 +7,16 @@ carries a sum of its own, so half a line is none. Called by `store`.
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+
+_LINE = re.compile(  # sum, and what it is of: start, rows, checksum, places of lists
+    rb"([0-9a-f]{8}) (\[([0-9]{1,19}), ([1-9][0-9]{0,18}), "
+    rb'"([0-9a-f]{16})", \[((?:[0-9]{1,19}(?:, [0-9]{1,19})*)?)\]\])'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +91,11 @@ def lines(pieces: Iterable[Piece]) -> bytes:
 
 def parsed(journal: bytes, rows: int, lists: int) -> Iterator[Piece]:
     """The pieces of whole lines of a journal; what is no line of a table of so many rows is passed over."""
+    longest = 64 + 22 * (2 + lists)
     for line in journal.split(b"\n"):
-        given, _, text = line.partition(b" ")
-        if len(given) == 8 and given == b"%08x" % zlib.crc32(text):
-            start, count, checksum, at = json.loads(text)
-            if 0 <= start < start + count <= rows and len(at) == lists:
-                yield Piece(start, count, int(checksum, 16), tuple(at))
+        found = _LINE.fullmatch(line) if len(line) <= longest else None
+        if found is None or found[1] != b"%08x" % zlib.crc32(found[2]):
+            continue
+        start, count, places = int(found[3]), int(found[4]), [int(place) for place in found[6].split(b", ") if place]
+        if start + count <= rows and len(places) == lists and max(places, default=0) < 2**63:
+            yield Piece(start, count, int(found[5], 16), tuple(places))

@@ -33,6 +33,8 @@ class Mapped:
 
     def deal(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
         """Write rows `start` and on, as many as there are places, to those places in the blocks."""
+        if not self.layout.matrices:  # lists alone, which come loose
+            return
         begins = self._addresses + (start * self._row_bytes).astype(np.uint64)
         lines = parts(self.layout, blocks.layout)
         copy_parts(begins, self._row_bytes, lines, places, blocks.unit, blocks.targets)
@@ -54,6 +56,8 @@ class Gathered(Mapped):
 
     def deal(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
         """Write rows number `start` and on of those asked for to their places in the blocks."""
+        if not self.layout.matrices:
+            return
         numbers, lines = self._numbers[start : start + len(places)], parts(self.layout, blocks.layout)
         gather_parts(self._addresses, self._row_bytes, lines, numbers, places, blocks.unit, blocks.targets)
 

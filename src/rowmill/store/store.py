@@ -9,6 +9,7 @@ time in a process. Called by `cache`; `write` and `read` are its two directions.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -24,13 +25,14 @@ from numpy.typing import NDArray
 
 from rowmill.errors import DamagedStoreError
 from rowmill.feed.block import Array, Block, Memory
-from rowmill.store import files
-from rowmill.store.layout import BUILDING, LISTS, MANIFEST, META, Shape, checked, manifest, tensordict_meta
+from rowmill.store import files, nofollow
+from rowmill.store.layout import BUILDING, LISTS, MANIFEST, META, Shape, checked, key_of, manifest, tensordict_meta
 from rowmill.store.lists import Complete, Growing, Lists
 from rowmill.store.pieces import Piece, Pieces, lines, parsed
 from rowmill.store.read import Gathered, Mapped, summed
 
 JOURNAL, CLAIMS = "journal", "claims"
+JOURNAL_BYTES = 1 << 20  # of the journal that are read at once
 WRITERS = 64  # threads that have memory to pack in kept for them
 
 
@@ -46,6 +48,7 @@ class Store:
         self._bad: set[Piece] = set()
         self._claims: set[tuple[int, int]] = set()
         self._handle, self._handles = handle, ExitStack()
+        self._lists_handle: int | None = None
         weakref.finalize(self, self._handles.close)
         if handle is not None:
             self._handles.callback(os.close, handle)
@@ -63,7 +66,7 @@ class Store:
         if name is None:
             return cls(shape, None, None, complete=False)
         folder = name.with_name(name.name + BUILDING)
-        folder.mkdir(parents=True, exist_ok=True)
+        files.begin(folder)
         handle = files.hold(folder)
         if handle is None:
             return None
@@ -83,14 +86,15 @@ class Store:
         self._files = [(self._file(name), size) for name, size in self.shape.files]
         self._lists: Lists
         if self.complete:
-            assert self.folder is not None
+            assert self.folder is not None and self._handle is not None
             try:
-                text = (self.folder / MANIFEST).read_bytes()
-            except OSError as error:
+                text = nofollow.read_file(MANIFEST, self._handle, self.shape.text_bytes)
+            except FileNotFoundError as error:
                 raise DamagedStoreError("a store without a manifest") from error
-            found, counts = checked(text, self.shape)
+            found, counts = checked(text, self.shape, key_of(self.folder.name))
             self.pieces = Pieces(found)
-            self._check_sizes()
+            for handle, size in self._files:
+                files.check_size(handle, size)
             self._lists = Complete(self.shape, counts, self._file)
         else:
             for handle, size in self._files:
@@ -99,12 +103,10 @@ class Store:
             self._journal = None if self.folder is None else self._file(JOURNAL, os.O_RDWR | os.O_APPEND)
             self._claims_file = None if self.folder is None else self._file(CLAIMS)
             self.refresh()
-        if self.complete and self.pieces.missing(0, self.shape.rows):
-            raise DamagedStoreError("a manifest without all rows")
         self.maps = [files.mapped(handle, size) for handle, size in self._files]
-        if self.folder is not None:
+        if self._handle is not None:
             with contextlib.suppress(OSError):
-                os.utime(self.folder)  # the oldest is the one that was not opened for the longest time
+                os.utime(self._handle)  # the oldest is the one that was not opened for the longest time
 
     def _file(self, name: str, flags: int = os.O_RDWR) -> int:
         if self.folder is None:
@@ -112,16 +114,30 @@ class Store:
             fcntl.fcntl(handle, fcntl.F_SETFL, flags & os.O_APPEND)
         elif self.complete:
             try:
-                handle = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._handle)
+                handle = nofollow.open_file(name.rpartition("/")[2], self._folder_of(name))
             except FileNotFoundError as error:
                 raise DamagedStoreError(f"a store without its file {name}") from error
         else:
-            if "/" in name:
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(LISTS, dir_fd=self._handle)
-            handle = files.create(name, self._handle, flags)
+            mode = 0o600 if name in (JOURNAL, CLAIMS) else 0o644  # a lock on these keeps writers waiting
+            handle = files.create(name.rpartition("/")[2], self._folder_of(name), flags, mode)
         self._handles.callback(os.close, handle)
         return handle
+
+    def _folder_of(self, name: str) -> int:
+        """The open folder of a file: the store's own, or that of its lists."""
+        assert self._handle is not None
+        if "/" not in name:
+            return self._handle
+        if self._lists_handle is None:
+            if not self.complete:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(LISTS, 0o755, dir_fd=self._handle)
+            try:
+                self._lists_handle = nofollow.open_folder(LISTS, self._handle)
+            except (NotADirectoryError, PermissionError) as error:
+                raise DamagedStoreError(error.strerror) from error
+            self._handles.callback(os.close, self._lists_handle)
+        return self._lists_handle
 
     @property
     def here(self) -> bool:
@@ -142,11 +158,16 @@ class Store:
         if self.complete or self._journal is None:
             return
         with self._lock:
-            text = os.pread(self._journal, max(0, os.fstat(self._journal).st_size - self._read_to), self._read_to)
-            for piece in parsed(text, self.shape.rows, len(self.shape.lists)):
-                if piece not in self.pieces and piece not in self._bad:
-                    self.pieces.add(piece)
-            self._read_to += max(0, text.rfind(b"\n"))  # the last line may be half a line: it is read again
+            while self._read_to < self.shape.text_bytes:
+                text = os.pread(self._journal, JOURNAL_BYTES, self._read_to)
+                for piece in parsed(text, self.shape.rows, len(self.shape.lists)):
+                    if piece not in self.pieces and piece not in self._bad:
+                        self.pieces.add(piece)
+                end = text.rfind(b"\n")  # the last line may be half a line: it is read again
+                if len(text) < JOURNAL_BYTES:
+                    self._read_to += max(0, end)
+                    return
+                self._read_to += end if end > 0 else len(text)  # no line is as long as that
 
     def missing(self, first: int, rows: int) -> list[tuple[int, int]]:
         with self._lock:
@@ -239,6 +260,10 @@ class Store:
         """The open file of each matrix."""
         return [handle for handle, _ in self._files]
 
+    def private_maps(self) -> list[NDArray[np.uint8]]:
+        """Each matrix's bytes, mapped anew so that writes stay with this process and reach no file."""
+        return [files.mapped(handle, size, private=True) for handle, size in self._files]
+
     def write(self, start: int, matrices: Sequence[Array]) -> int:
         """Write rows `start` and on to the files of their matrices. They are claimed by the caller. Returns their
         checksum."""
@@ -262,6 +287,8 @@ class Store:
         if not pieces:
             return
         if self._journal is not None:
+            if os.fstat(self._journal).st_size > self.shape.text_bytes:
+                raise OSError(errno.EFBIG, f"the journal has more than {self.shape.text_bytes} bytes")
             files.append(self._journal, lines(pieces))
         with self._lock:
             for piece in pieces:
@@ -297,18 +324,21 @@ class Store:
             name: (matrix.dtype, [rows, matrix.width])
             for name, matrix in zip(self.shape.names, self.shape.layout.matrices, strict=True)
         }
-        files.write_whole(folder / META, _json(tensordict_meta(shapes, [rows])))
+        own = self._folder_of("")
+        files.write_whole(META, own, _json(tensordict_meta(shapes, [rows])))
         if self.shape.lists:
             lists.sync()
-            files.write_whole(folder / LISTS / META, _json(tensordict_meta(lists.shapes(), [])))
-            files.sync_folder(folder / LISTS)
+            beside = self._folder_of(f"{LISTS}/")
+            files.write_whole(META, beside, _json(tensordict_meta(lists.shapes(), [])))
+            files.sync(beside)
         content = manifest(self.shape, self.pieces, lists.counts, about)
-        files.write_whole(folder / MANIFEST, _json(content))
-        files.sync_folder(folder)
-        target = folder.with_name(folder.name.removesuffix(BUILDING))
-        files.publish(folder, target)
-        for left in (target / LISTS).glob("*.part"):
-            left.unlink()
+        files.write_whole(MANIFEST, own, _json(content))
+        files.sync(own)
+        files.publish(folder, folder.with_name(folder.name.removesuffix(BUILDING)))
+        if self.shape.lists:
+            for name in files.names_in(beside):
+                if name.endswith(".part"):
+                    os.unlink(name, dir_fd=beside)
 
 
 def _address(held: NDArray[np.uint8]) -> int:

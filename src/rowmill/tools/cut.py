@@ -16,7 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rowmill.errors import ArgumentError
+from rowmill.errors import ArgumentError, writing
+from rowmill.sources.paths import local_path
 from rowmill.tools.recipes import BLOCK, Recipe
 
 
@@ -32,7 +33,7 @@ def write_files(
             f"rows={rows}, files={files}, row_group_rows={row_group_rows}; wanted rows of at least 0 and the "
             "others of at least 1; give positive numbers"
         )
-    targets = _targets(Path(path), files)
+    targets = _targets(local_path(path, "path"), files)
     targets[0].parent.mkdir(parents=True, exist_ok=True)
     parts = [target.with_name(f".{target.name}.{os.getpid()}.tmp") for target in targets]
     edges = [rows * i // files for i in range(files + 1)]
@@ -70,7 +71,11 @@ def _targets(path: Path, files: int) -> list[Path]:
 def _write_file(recipe: Recipe, path: Path, span: tuple[int, int], group_rows: int, compression: str) -> None:
     """The rows of the table from `span[0]` to `span[1]` as one file."""
     small = recipe.dictionary
-    with pq.ParquetWriter(path, recipe.schema, compression=compression, use_dictionary=small) as writer:
+    with (
+        writing(path),
+        pa.OSFile(str(path), "wb") as file,
+        pq.ParquetWriter(file, recipe.schema, compression=compression, use_dictionary=small) as writer,
+    ):
         for group in _ahead(_row_groups(recipe, *span, group_rows)):
             writer.write_table(group, row_group_size=group_rows)
 
