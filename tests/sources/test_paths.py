@@ -8,7 +8,7 @@ import pytest
 
 from rowmill import Dataset
 from rowmill.errors import ArgumentError, DataFileError, NoFilesError
-from rowmill.sources.paths import find_files
+from rowmill.sources.paths import find_files, local_path
 
 
 def write(path: Path, value: int, **more) -> None:
@@ -165,3 +165,27 @@ def test_unknown_scheme():
 def test_mixed_schemes(twelve):
     with pytest.raises(ArgumentError, match="several file systems"):
         find_files(["s3://b/a.parquet", str(twelve / "part_1.parquet")])
+
+
+@pytest.mark.parametrize(
+    "url", ["s3://bucket/w", "gs://b/w", "GS://b", "abfs://c@a/w", "http://x/w", "hdfs:///w", "a+b://c", "file://host/w"]
+)
+def test_a_url_is_no_local_path(url):
+    with pytest.raises(ArgumentError, match="path is '"):
+        local_path(url, "path")
+    with pytest.raises(ArgumentError, match="path is '"):
+        local_path(Path(url), "path")
+
+
+@pytest.mark.parametrize(
+    "given, wanted",
+    [("file:///tmp/w", "/tmp/w"), ("file://localhost/w", "/w"), ("w", "w"), ("a:b/c", "a:b/c"), (Path("/x"), "/x")],
+)
+def test_local_paths(given, wanted):
+    assert local_path(given, "path") == Path(wanted)
+
+
+@pytest.mark.parametrize("given", ["", b"w", 3, None, "a\0b"])
+def test_what_is_no_path_at_all(given):
+    with pytest.raises(ArgumentError, match="path is"):
+        local_path(given, "path")

@@ -31,6 +31,7 @@ ENGINES: dict[str, tuple[str, ...]] = {
 }
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _URL = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]+)://")
+_URL_IN_PATH = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]+):/")  # what pathlib leaves of one: Path("s3://b") is "s3:/b"
 _MAGIC = re.compile(r"[*?\[]")
 
 
@@ -179,6 +180,30 @@ def _hive(path: str, root: str | None) -> dict[str, str | None]:
     below = os.path.relpath(path, root or ".").split("/")[:-1]
     pairs = (part.split("=", 1) for part in below if "=" in part)
     return {unquote(key): None if value == _NULL else unquote(value) for key, value in pairs}
+
+
+def local_path(given: str | os.PathLike[str], what: str) -> Path:
+    """The local path of a file or folder that is read or written as a whole; `what` names the argument in errors.
+
+    `file://` URLs are local paths. Any other URL is refused: taken as a path, it would name a folder such as `s3:`.
+    """
+    if not isinstance(given, str | os.PathLike):
+        raise ArgumentError(f"{what} is {type(given).__name__}; pass a path as str or Path")
+    text = os.fspath(given)
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise ArgumentError(f"{what} is {text!r}, which is not a path; pass a path as str or Path")
+    url = _URL.match(text) or (_URL_IN_PATH.match(text) if not isinstance(given, str) else None)
+    if url is None:
+        return Path(text)
+    host, slash, path = text[url.end() :].partition("/")
+    if url[1].lower() == "file" and text.startswith(url[0]) and url[0].endswith("//"):
+        if host not in ("", "localhost") or not slash:
+            raise ArgumentError(f"{what} is {text!r}; a file URL has three slashes: file:///folder/name")
+        return Path(slash + path)
+    raise ArgumentError(
+        f"{what} is {text!r}, a URL, and only local paths are supported here; pass a local path, and copy from or to "
+        f"{url[1]} with its own tool"
+    )
 
 
 def folder_of(files: Files) -> Path | None:

@@ -1,0 +1,28 @@
+"""Exact column references. Polars reads some names as patterns; a column of a table is always meant by its exact name.
+
+`pl.col("^a.*$")` selects every column that matches, and `pl.col("*")` selects all of them. `column(name)` selects the
+one column of that name. The same holds wherever Polars takes a name as a string: `select`, `group_by`, `sort`, `drop`,
+`cast`, `join`. Pass `columns(names)` there instead of the names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import polars as pl
+from polars import selectors
+
+
+def is_pattern(name: str) -> bool:
+    """Whether Polars reads this name as a pattern: the wildcard `*`, or a regular expression from `^` to `$`."""
+    return name == "*" or (name.startswith("^") and name.endswith("$"))
+
+
+def column(name: str) -> pl.Expr:
+    """The column of exactly this name. (`meta.root_names()` of the result is empty where the name is a pattern.)"""
+    return selectors.by_name(name).as_expr() if is_pattern(name) else pl.col(name)
+
+
+def columns(names: Iterable[str]) -> list[pl.Expr]:
+    """The columns of exactly these names, in this order."""
+    return [column(name) for name in names]
