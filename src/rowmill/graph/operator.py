@@ -98,6 +98,8 @@ class Operator(metaclass=_Applicable):
     """Columns in, columns out. Subclasses are frozen dataclasses of their settings."""
 
     needs: ClassVar[str | None] = None  # the setting that names columns, or holds a node, needed besides the input
+    places: ClassVar[tuple[str, ...]] = ()  # settings that say where to write: neither saved nor loaded
+    tables: ClassVar[tuple[str, ...]] = ()  # settings that may be the path of a table; saved and loaded as tables only
 
     @property
     def rowwise(self) -> bool:
@@ -108,6 +110,11 @@ class Operator(metaclass=_Applicable):
     def changes_rows(self) -> bool:
         """Whether other rows come out than go in; if so, `change` says which."""
         return False
+
+    @property
+    def growth(self) -> float:
+        """How many times as large as its input the output can be, by what the settings say."""
+        return 1.0
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         """The columns made. Before fitting (`fitted` is None) only their descriptions are used."""
