@@ -56,7 +56,7 @@ class Step:
 
     def run(self, frame: pl.DataFrame, start: int = 0) -> pl.DataFrame:
         """The columns made of a frame whose first row has the number `start` in its table."""
-        return self.program.run(self.program.numbered_rows(self._fitting(frame), start))
+        return self.program.run(self._fitting(frame), start)
 
     def _fitting(self, frame: pl.DataFrame) -> pl.DataFrame:
         found = frame.schema

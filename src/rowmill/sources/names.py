@@ -26,3 +26,8 @@ def column(name: str) -> pl.Expr:
 def columns(names: Iterable[str]) -> list[pl.Expr]:
     """The columns of exactly these names, in this order."""
     return [column(name) for name in names]
+
+
+def safe(name: str) -> str:
+    """A name that Polars never reads as a pattern, for frames of our own: the same name where it is none."""
+    return f"__column__{name}" if is_pattern(name) or name.startswith("__") else name
