@@ -17,7 +17,7 @@ ALLOWED = {
     "schema": {"errors"},
     "sources": {"errors", "lock", "schema", "sizes", "sources"},
     "sinks": {"errors", "schema", "sizes", "progress", "sources", "sinks"},
-    "statistics": {"errors", "statistics"},
+    "statistics": {"errors", "sources.names", "statistics"},
     "graph": {
         "errors",
         "schema",

@@ -7,6 +7,7 @@ import threading
 import polars as pl
 
 from rowmill.errors import ColumnError
+from rowmill.graph.failures import typed
 from rowmill.graph.node import Select
 from rowmill.graph.program import Program, compile_outputs
 from rowmill.graph.resolve import Resolved
@@ -35,7 +36,8 @@ class Transformation:
         wanted = tuple(self.output_schema.column_names) if columns is None else columns
         with self._lock:
             if (wanted, training) not in self._steps:
-                program = compile_outputs(self.resolved, wanted, training=training)
+                with typed("preparing the workflow"):
+                    program = compile_outputs(self.resolved, wanted, training=training)
                 self._steps[wanted, training] = Step(program, self.input_schema)
             return self._steps[wanted, training]
 
@@ -52,7 +54,8 @@ class Step:
     def __init__(self, program: Program, schema: Schema) -> None:
         self.program = program
         self.inputs = program.inputs
-        self._dtypes = {name: frame_type(schema[name]) for name in program.inputs}
+        with typed("reading the types of the columns"):
+            self._dtypes = {name: frame_type(schema[name]) for name in program.inputs}
 
     def run(self, frame: pl.DataFrame, start: int = 0) -> pl.DataFrame:
         """The columns made of a frame whose first row has the number `start` in its table."""
@@ -75,7 +78,7 @@ def _cast(column: pl.Series, dtype: pl.DataType) -> pl.Series:
         column = column.fill_nan(None)  # what pandas makes of a missing integer
     try:
         made = column.cast(dtype)
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise ColumnError(
             f"column {column.name!r} is {column.dtype}, and was {dtype} when the workflow was fitted; {error}"
         ) from error

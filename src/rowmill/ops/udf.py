@@ -14,7 +14,7 @@ from rowmill.errors import ArgumentError, ColumnError, MissingExtraError, Transf
 from rowmill.graph.expressions import growth, save_expression
 from rowmill.graph.operator import Call, Fitted, Inputs, Operator, Output
 from rowmill.schema import ColumnSchema, Schema
-from rowmill.sources.frames import as_pandas
+from rowmill.sources.frames import as_pandas, from_pandas
 from rowmill.sources.types import column_schema, frame_type, plain
 
 if TYPE_CHECKING:
@@ -157,8 +157,7 @@ class LambdaOp(Operator):
 
 
 def _from_pandas(series: pd.Series[Any]) -> pl.Series:
-    made = pl.from_pandas(series)
-    assert isinstance(made, pl.Series)
+    made = from_pandas(series)
     return made.fill_nan(None) if made.dtype.is_float() else made
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rowmill.sources.names import columns
 from rowmill.statistics.moments import leaves
 from rowmill.statistics.spill import Spilled, shards
 from rowmill.statistics.values import from_whole, is_whole, whole, without_nan
@@ -67,7 +68,7 @@ class Counts:
             if len(group) == 1:
                 self._add_column(seen, without_nan(leaves(frame.get_column(group[0]))))
             else:
-                self._add_rows(seen, frame.select(group))
+                self._add_rows(seen, frame.select(columns(group)))
         return self._bounded(seen)
 
     def _add_column(self, seen: Counted, values: pl.Series) -> None:
@@ -85,11 +86,11 @@ class Counts:
         rows = rows.select(without_nan(column) for column in rows).rename(
             dict(zip(rows.columns, self.keys, strict=True))
         )
-        counted = rows.group_by(self.keys).len(COUNT)
-        empty = counted.filter(pl.all_horizontal(pl.col(key).is_null() for key in self.keys))
+        counted = rows.group_by(columns(self.keys)).len(COUNT)
+        empty = counted.filter(pl.all_horizontal(key.is_null() for key in columns(self.keys)))
         seen.nulls += int(empty[COUNT].sum())
         self._add(
-            seen, counted.join(empty, on=list(self.keys), how="anti", nulls_equal=True) if len(empty) else counted
+            seen, counted.join(empty, on=columns(self.keys), how="anti", nulls_equal=True) if len(empty) else counted
         )
 
     def _as_frames(self, seen: Counted) -> None:
@@ -106,7 +107,7 @@ class Counts:
     def _compact(self, seen: Counted) -> None:
         if len(seen.frames) > 1:
             joined = pl.concat(seen.frames, how="vertical_relaxed")
-            seen.frames = [joined.group_by(self.keys).agg(pl.col(COUNT).sum())]
+            seen.frames = [joined.group_by(columns(self.keys)).agg(pl.col(COUNT).sum())]
         seen.compacted = seen.frames[0].height if seen.frames else 0
 
     def _bounded(self, seen: Counted) -> Counted:
@@ -275,4 +276,4 @@ def rank(counted: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
             found = pl.Series(keys[0], (packed & ((1 << bits) - 1)) + low).cast(values.dtype)
             return pl.DataFrame([found, pl.Series(COUNT, most - (packed >> bits))])
     down = [True, *(False for _ in keys)]
-    return counted.sort([COUNT, *keys], descending=down, nulls_last=False)
+    return counted.sort([pl.col(COUNT), *columns(keys)], descending=down, nulls_last=False)

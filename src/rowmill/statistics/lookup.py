@@ -39,6 +39,8 @@ class Lookup:
 
     def _distinct(self) -> NDArray[np.int64]:
         """A hash for each key, by a seed with which no two are the same."""
+        if self.keys.height and self.keys.to_struct().n_unique() != self.keys.height:
+            raise ColumnError(f"the table of {self.keys.columns} has keys twice; fit the workflow again")
         for self._seed in range(1 << 16):
             found = hashes(self.keys.get_columns(), self._seed).view(np.int64)
             if len(np.unique(found)) == len(found):
@@ -109,11 +111,10 @@ def _as_key(column: pl.Series, key: pl.Series) -> tuple[pl.Series, NDArray[np.bo
 
 def _unused(numbers: NDArray[np.int64]) -> np.int64:
     """A number that is not among these."""
-    known = set(numbers[:4096].tolist())
-    for candidate in range(-(1 << 31), 0):
-        if candidate not in known and not (numbers == candidate).any():
-            return np.int64(candidate)
-    raise AssertionError("unreachable: there are more numbers than keys")
+    low = -(1 << 31)
+    taken = np.unique(numbers[(numbers >= low) & (numbers <= low + len(numbers))])
+    gaps = np.flatnonzero(taken != low + np.arange(len(taken)))
+    return np.int64(low + (int(gaps[0]) if len(gaps) else len(taken)))
 
 
 def _verified(places: NDArray[np.int32], columns: Sequence[pl.Series], keys: pl.DataFrame) -> NDArray[np.int32]:
