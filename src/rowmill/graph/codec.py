@@ -22,6 +22,7 @@ from rowmill.sources.types import polars_type, type_name
 
 MAX_DEPTH = 64
 
+
 @dataclass
 class Tables:
     """The frames that settings and states hold, each in a file of its own, named by number."""
@@ -44,7 +45,8 @@ def encode(
     name: Callable[[Any], str],
     expression: Callable[[pl.Expr], dict[str, Any]] = _saved,
 ) -> Any:
-    """A setting as JSON data. `name` gives the name that a function is saved under, `expression` an expression's form."""
+    """A setting as JSON data. `name` gives the name that a function is saved under, `expression` what is written of an
+    expression."""
 
     def inner(item: Any) -> Any:
         return encode(item, tables, name=name, expression=expression)

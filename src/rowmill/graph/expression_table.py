@@ -59,7 +59,7 @@ def _choice(**known: Any) -> Check:
 
 
 def _only(*known: Any) -> Check:
-    """One of these values, which say nothing about the result (threads) or are the only ones that can be built again."""
+    """One of these values: they do not change the result, or are the only ones that can be built again."""
 
     def check(value: Any) -> Any:
         if not any(value is each for each in known):
@@ -83,7 +83,7 @@ def _span(value: Any) -> str:
 
 
 def _pattern(value: Any) -> str:
-    """A regular expression of bounded size: Polars matches in linear time, and counted repetitions multiply the size."""
+    """A regular expression of bounded size. Polars matches in linear time, but counted repetitions multiply."""
     size = 1
     for counts in re.findall(r"\{\s*(\d*)\s*,?\s*(\d*)\s*\}", text(value, "a regular expression", 1_000)):
         size *= max((int(count[:9]) for count in counts if count), default=1) or 1
@@ -93,6 +93,7 @@ def _pattern(value: Any) -> str:
 
 
 _AMBIGUOUS = _choice(**{"raise": "raise", "earliest": "earliest", "latest": "latest", "null": "null"})
+_NONE = {"None": "none"}
 _SIZE = _int(-(1 << 31), (1 << 31) - 1)
 _ANY_TEXT = _text(1_000)
 _UNIT = _choice(Nanoseconds="ns", Microseconds="us", Milliseconds="ms")
@@ -103,12 +104,12 @@ _ROUNDING = _choice(HalfToEven="half_to_even", HalfAwayFromZero="half_away_from_
 
 
 def _padded(inputs: list[Any], options: dict[str, Any]) -> float:
-    return max(1.0, inputs[1] / 4)
+    return max(1.0, float(inputs[1]) / 4)
 
 
 def _replaced(inputs: list[Any], options: dict[str, Any]) -> float:
     """A match becomes the new text; an empty pattern matches between any two letters."""
-    old, new = len(inputs[1].encode()), len(inputs[2].encode())
+    old, new = len(str(inputs[1]).encode()), len(str(inputs[2]).encode())
     return max(1.0, new / old) if options["literal"] and old else 2.0 * new + 1
 
 
@@ -137,7 +138,7 @@ def _strptime(x: pl.Expr, ambiguous: pl.Expr, *, to: pl.DataType, parsing: dict[
 
 
 _SPANS = ("weeks", "days", "hours", "minutes", "seconds", "milliseconds", "microseconds", "nanoseconds")
-_MOMENTS = (pl.Date(), pl.Time(), *(pl.Datetime(unit) for unit in ("ns", "us", "ms")))  # type: ignore[arg-type]
+_MOMENTS = (pl.Date(), pl.Time(), *(pl.Datetime(unit) for unit in ("ns", "us", "ms")))
 
 
 def _fill(value: Any) -> tuple[str, int | None]:
@@ -216,7 +217,7 @@ FUNCTIONS: dict[str, Function] = {
     **{f"cum_{name}": Function(f"Cum{name.capitalize()}", options={"reverse": ("reverse", _bool)})
        for name in ("sum", "min", "max", "count", "prod")},
     "is_between": Function("Boolean.IsBetween", (3, 3),
-                           {"closed": ("closed", _choice(Both="both", Left="left", Right="right", **{"None": "none"}))}),
+                           {"closed": ("closed", _choice(Both="both", Left="left", Right="right", **_NONE))}),
     "is_in": Function("Boolean.IsIn", (2, 2), {"nulls_equal": ("nulls_equal", _bool)}),
     "repeat_by": Function("RepeatBy", (2, 2), constants={1: _int(0, MAX_WIDTH)}, grows=_padded),
     "replace": Function("Replace", (3, 3)),
@@ -238,7 +239,8 @@ FUNCTIONS: dict[str, Function] = {
     "any_horizontal": Function("Boolean.AnyHorizontal", **_horizontal(lambda *x: pl.any_horizontal(*x))),
     "all_horizontal": Function("Boolean.AllHorizontal", **_horizontal(lambda *x: pl.all_horizontal(*x))),
     "sum_horizontal": Function("SumHorizontal", options=_NULLS,
-                               **_horizontal(lambda *x, ignore_nulls: pl.sum_horizontal(*x, ignore_nulls=ignore_nulls))),
+                               **_horizontal(lambda *x, ignore_nulls: pl.sum_horizontal(
+                                   *x, ignore_nulls=ignore_nulls))),
     "mean_horizontal": Function("MeanHorizontal", options=_NULLS, **_horizontal(
         lambda *x, ignore_nulls: pl.mean_horizontal(*x, ignore_nulls=ignore_nulls))),
     "concat_list": Function("ListExpr.Concat", **_horizontal(lambda *x: pl.concat_list(*x))),

@@ -1,4 +1,4 @@
-"""The files of a saved workflow, read without trusting the folder: regular files only, no links, sizes checked first."""
+"""The files of a saved workflow, read without trusting the folder: regular files, no links, sizes checked first."""
 
 from __future__ import annotations
 
@@ -81,6 +81,4 @@ class Folder:
             os.close(directory)
 
     def _unreadable(self, name: str, error: Exception) -> WorkflowFileError:
-        return WorkflowFileError(
-            f"cannot read {self.path / name}: {error}; pass a folder that Workflow.save wrote"
-        )
+        return WorkflowFileError(f"cannot read {self.path / name}: {error}; pass a folder that Workflow.save wrote")

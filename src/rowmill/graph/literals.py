@@ -36,8 +36,8 @@ _EPOCH = datetime(1970, 1, 1)
 def refused(what: str) -> WorkflowFileError:
     """The error for a part of an expression that has no form in a saved workflow."""
     return WorkflowFileError(
-        f"an expression holds {what[:200]}, which a saved workflow cannot hold; use LambdaOp with a named function, and "
-        f"give that function again at loading: Workflow.load(path, functions={{...}})"
+        f"an expression holds {what[:200]}, which a saved workflow cannot hold; use LambdaOp with a named function, "
+        f"and give that function again at loading: Workflow.load(path, functions={{...}})"
     )
 
 
@@ -161,7 +161,7 @@ def literal(data: dict[str, Any]) -> pl.Expr:
         return pl.lit(_value(data["literal"], data["dtype"], made), dtype=made)
     items, inner = data[kind], dtype(data["dtype"])
     if not isinstance(items, list) or len(items) > MAX_ITEMS or inner.is_nested() or inner == pl.Categorical:
-        raise refused(f"a list of {str(inner)} with more than {MAX_ITEMS} items, or of items that are no plain values")
+        raise refused(f"a list of {inner!s} with more than {MAX_ITEMS} items, or of items that are no plain values")
     values = [_value(item, data["dtype"], inner) for item in items]
     series = pl.Series(values, dtype=inner)
     return pl.lit(series) if kind == "series" else pl.lit(series.to_list(), dtype=pl.List(inner))

@@ -30,6 +30,7 @@ from rowmill.statistics.values import VERSION as HASH_VERSION
 MAX_NODES = 10_000
 MAX_TABLES = 100_000
 MAX_NAME = 65_536
+FAILURES: tuple[type[BaseException], ...] = (*UNEXPECTED, RowmillError)
 _COLUMN_KEYS = {"name", "dtype", "tags", "properties", "is_list", "width"}
 
 
@@ -44,9 +45,7 @@ class Loaded:
     learnt_from: str | None
 
 
-def load(
-    path: Path, operators: Mapping[str, type[Operator]], functions: Mapping[str, Any], max_bytes: int
-) -> Loaded:
+def load(path: Path, operators: Mapping[str, type[Operator]], functions: Mapping[str, Any], max_bytes: int) -> Loaded:
     """The workflow in a folder. Everything is checked before anything is built."""
     budget = Budget(max_bytes)
     with Folder(path) as folder:
@@ -76,7 +75,7 @@ def loading(path: str | PathLike[str]) -> Iterator[None]:
         yield
     except (UnknownFunctionError, WorkflowFileError):
         raise
-    except (*UNEXPECTED, RowmillError) as error:
+    except FAILURES as error:
         raise WorkflowFileError(
             f"{path} holds no workflow that can be loaded: {str(error)[:500]}; save it again"
         ) from error

@@ -219,9 +219,7 @@ class Change:
     columns: pl.DataFrame
 
 
-def one_per_column(
-    inputs: Inputs, make: Callable[[ColumnSchema, pl.Expr], tuple[ColumnSchema, Value]]
-) -> list[Output]:
+def one_per_column(inputs: Inputs, make: Callable[[ColumnSchema, pl.Expr], tuple[ColumnSchema, Value]]) -> list[Output]:
     """An output for every input column, by a function of its description and expression."""
     return [Output(*make(each, inputs[each.name])) for each in inputs.schema]
 

@@ -178,7 +178,7 @@ class _Compiler:
         calls = {prefix + name: value for name, value in values.items() if isinstance(value, Call)}
         if calls:
             self._steps.append(Calls(calls))
-        return {name: pl.col(prefix + name) if isinstance(value, Call) else value for name, value in values.items()}
+        return {n: pl.col(prefix + n) if isinstance(value, Call) else value for n, value in values.items()}
 
     def _kept(self, values: Values, prefix: str) -> Values:
         """The same columns, computed once and put into the frame."""
@@ -195,14 +195,13 @@ class _Compiler:
         taken = {name: inputs[name] for name in (*inputs.schema.column_names, *inputs.needed.column_names)}
         self._steps.append(Rows(operator, replace(inputs, exprs={}), taken, prefix))
         outputs = list(operator.outputs(inputs, self._resolved.state(node)))
-        values = {output.column.name: output.value for output in outputs if output.value is not None}
-        values = self.called(values, f"{prefix}after ")
+        given = {output.column.name: output.value for output in outputs if output.value is not None}
+        made = self.called(given, f"{prefix}after ")
         if all(output.value is None for output in outputs):
             self._check_alone(node)
             self._new_rows = operator.label
         return {
-            output.column.name: values.get(output.column.name, pl.col(prefix + output.column.name))
-            for output in outputs
+            output.column.name: made.get(output.column.name, pl.col(prefix + output.column.name)) for output in outputs
         }
 
     def _check_alone(self, node: Apply) -> None:

@@ -77,7 +77,9 @@ class JoinGroupby(StatOperator):
                 keyed = {key: polars_type(inputs.column(key).dtype) for key in keys}
                 tables[self._name(group)] = pl.DataFrame(schema={**keyed, **{n: polars_type(d) for n, d, _ in made}})
             else:
-                tables[self._name(group)] = found.select(*columns(keys), *(e.cast(polars_type(d)).alias(n) for n, d, e in made))
+                tables[self._name(group)] = found.select(
+                    *columns(keys), *(e.cast(polars_type(d)).alias(n) for n, d, e in made)
+                )
         return Fitted({}, tables)
 
     def _columns_of(self, group: Any, inputs: Inputs) -> list[tuple[str, str, pl.Expr]]:
@@ -219,8 +221,11 @@ class JoinExternal(Operator):
 
     def change(self, frame: pl.DataFrame, inputs: Inputs) -> Change:
         keys = [f"key {number}" for number in range(len(self._keys))]  # names that mean nothing to Polars
-        ours = [frame.get_column(key).cast(self._table.schema[key]).alias(n) for key, n in zip(self._keys, keys)]
-        theirs = [self._table.get_column(key).alias(n) for key, n in zip(self._keys, keys)]
+        ours = [
+            frame.get_column(key).cast(self._table.schema[key]).alias(n)
+            for key, n in zip(self._keys, keys, strict=True)
+        ]
+        theirs = [self._table.get_column(key).alias(n) for key, n in zip(self._keys, keys, strict=True)]
         how: Any = self.how
         joined = (
             pl.DataFrame(ours)

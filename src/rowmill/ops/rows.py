@@ -134,8 +134,8 @@ class Groupby(Operator):
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         for key in self._keys:
             yield Output(inputs.schema[key], None)
-        for column, agg in self._pairs(inputs):
-            yield Output(_aggregated(column, agg, self.name_sep), None)
+        for each, agg in self._pairs(inputs):
+            yield Output(_aggregated(each, agg, self.name_sep), None)
 
     def change(self, frame: pl.DataFrame, inputs: Inputs) -> Change:
         if self.sort_cols:
@@ -148,7 +148,9 @@ class Groupby(Operator):
         casts = {f"{c.name}{self.name_sep}{a}": dtype for c, a in self._pairs(inputs) if (dtype := _AGGREGATIONS[a][1])}
         keys = columns(self._keys)
         grouped = frame.group_by(keys, maintain_order=True).agg(made).sort(keys)
-        return Change(None, grouped.with_columns(column(name).cast(getattr(pl, dtype)) for name, dtype in casts.items()))
+        return Change(
+            None, grouped.with_columns(column(name).cast(getattr(pl, dtype)) for name, dtype in casts.items())
+        )
 
 
 # The aggregation, and the type of its result where it is not that of the column.
@@ -203,12 +205,12 @@ class DifferenceLag(Operator):
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         for shift in [self.shift] if isinstance(self.shift, int) else self.shift:
-            for column in inputs.schema:
-                x = inputs[numeric(column, self).name].cast(pl.Float64)
+            for each in inputs.schema:
+                x = inputs[numeric(each, self).name].cast(pl.Float64)
                 keys = [inputs[key] for key in inputs.needed.column_names]
                 same = pl.all_horizontal([key.eq_missing(key.shift(shift)) for key in keys])
                 value = pl.when(same).then(x - x.shift(shift)).cast(pl.Float32)
-                made = retagged(column.with_name(f"{column.name}_difference_lag_{shift}"), Tags.CONTINUOUS)
+                made = retagged(each.with_name(f"{each.name}_difference_lag_{shift}"), Tags.CONTINUOUS)
                 yield Output(made.with_dtype("float32"), value)
 
 
