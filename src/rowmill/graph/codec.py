@@ -137,7 +137,8 @@ def decode(value: Any, read: Callable[[int], pl.DataFrame], functions: Mapping[s
 
 
 _KINDS = {
-    "$int", "$float", "$tuple", "$dict", "$columns", "$series", "$frame", "$array", "$dtype", "$expression", "$function",
+    "$int", "$float", "$tuple", "$dict", "$columns", "$series", "$frame", "$array", "$dtype", "$expression",
+    "$function",
 }  # fmt: skip
 
 

@@ -20,6 +20,6 @@ def check_growth(output: Node) -> None:
         growth[id(node)] = before * max(1.0, own)
         if not growth[id(node)] <= MAX_GROWTH:
             raise WorkflowFileError(
-                f"{node.label} can make its input more than {MAX_GROWTH:,} times as large, together with what is "
-                f"before it, and such a workflow can be neither saved nor loaded; make its lists, texts or joins smaller"
+                f"{node.label} can make its input more than {MAX_GROWTH:,} times as large, together with what "
+                f"is before it. It can be neither saved nor loaded; make its lists, texts or joins smaller"
             )
