@@ -113,7 +113,10 @@ def test_every_operator_from_many_threads():
 def interrupted(code, *, after=1.0, within=2.0):
     """A child that is sent SIGINT a while after it says that it is ready: what it printed, and how long it took."""
     process = subprocess.Popen(
-        [sys.executable, "-c", PRELUDE + textwrap.dedent(code)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", PRELUDE + textwrap.dedent(code)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout.readline() == "ready\n", process.stderr.read()
     time.sleep(after)
@@ -167,7 +170,9 @@ class Unusual(Exception):
     """An error with several arguments, as libraries have them."""
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), Unusual(1, "two"), ValueError("mine"), KeyError("k")])
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), SystemExit(3), Unusual(1, "two"), ValueError("mine"), KeyError("k")]
+)
 @pytest.mark.parametrize("rows", [3, 5_000])
 def test_an_error_of_a_function_comes_out_as_it_is(error, rows):
     def fails(column):
@@ -194,7 +199,9 @@ def test_a_panic_of_polars_is_an_error_of_ours():
     with pytest.raises(TransformError, match="as Polars does"):
         workflow.transform(frame)
     with pytest.raises(RowmillError):
-        Workflow(["x"] >> ops.Expr(pl.col("x").cast(pl.String).str.to_integer(base=pl.lit(99)).alias("y"))).transform(frame)
+        Workflow(["x"] >> ops.Expr(pl.col("x").cast(pl.String).str.to_integer(base=pl.lit(99)).alias("y"))).transform(
+            frame
+        )
 
 
 def test_functions_run_on_the_calling_thread():

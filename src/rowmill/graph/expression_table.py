@@ -200,7 +200,6 @@ FUNCTIONS: dict[str, Function] = {
                     "time base_utc_offset dst_offset=DSTOffset", "TemporalExpr."),
     **_plain("list.", "len=Length sum mean min max median arg_min arg_max drop_nulls", "ListExpr."),
     **_plain("arr.", "len=Length sum mean min max median arg_min arg_max to_list", "ArrayExpr."),
-    **_plain("cat.", "get_categories len_bytes len_chars", "CategoricalExpr."),
     "pow": Function("Pow.Generic", (2, 2)),
     "log": Function("Log", (2, 2)),
     "arctan2": Function("Atan2", (2, 2), build=pl.arctan2),
