@@ -24,14 +24,15 @@ from rowmill.statistics.table import Table
 
 T = TypeVar("T")
 
-ROW = "__row__"  # the number of a row in its table: a column that every table has, for operators that need it
+ROW = "\0row"  # the number of a row in its table: a column that every table has, for operators that need it
 
 
 @dataclass(frozen=True)
 class Call:
     """A Python function of columns that gives one column. It runs on the thread that runs the workflow.
 
-    Never on Polars' threads: they would wait for the GIL while its holder waits for them. `users`: the function is the
+    Never on Polars' threads: they would wait for the GIL while its holder waits for them. The columns come in the order
+    of `inputs`, under names that are no patterns. `users`: the function is the
     user's own, and its errors come out as they are.
     """
 

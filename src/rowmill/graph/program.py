@@ -20,7 +20,7 @@ from rowmill.graph.node import Apply, Concat, Named, Node, Only, Select, Without
 from rowmill.graph.operator import ROW, Call, Inputs, Operator, StatOperator, Value
 from rowmill.graph.resolve import Resolved
 from rowmill.graph.steps import FEW, Calls, Columns, Rows, Step, roots, used
-from rowmill.sources.names import safe
+from rowmill.sources.names import frame_of, safe
 
 Values = dict[str, pl.Expr]
 DEEP = 32  # operators whose expressions are nested into one another; Polars walks through expressions recursively
@@ -46,7 +46,7 @@ class Program:
         """The columns made of the rows of a frame; `start` is the number of its first row in the table."""
         if any(safe(name) != name for name in frame.columns):
             taken = [frame.get_column(name).alias(safe(name)) for name in self.inputs]
-            frame = pl.DataFrame(taken) if taken else pl.DataFrame(height=frame.height)
+            frame = frame_of(taken) if taken else pl.DataFrame(height=frame.height)
         if self.numbered:
             frame = frame.with_columns(pl.int_range(start, start + frame.height, dtype=pl.Int64, eager=True).alias(ROW))
         for step in self.steps:

@@ -16,6 +16,7 @@ import polars as pl
 from rowmill.errors import ArgumentError
 from rowmill.graph.failures import typed
 from rowmill.graph.operator import Call, Inputs, Operator
+from rowmill.sources.names import safe
 
 FEW = 1024  # rows for which handing columns to other threads takes longer than the work
 
@@ -55,7 +56,7 @@ class Calls:
             given = select(self._computed).hstack([c for c in frame.get_columns() if c.name in self._taken])
         made = []
         for name, call in self.calls.items():
-            columns = [given.get_column(place).alias(key) for key, place in self._places[name].items()]
+            columns = [given.get_column(place).alias(safe(key)) for key, place in self._places[name].items()]
             with nullcontext() if call.users else typed(call.label):
                 column = call.function(columns).alias(name)
             if len(column) != frame.height:

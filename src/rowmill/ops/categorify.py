@@ -195,12 +195,15 @@ class Categorify(StatOperator):
         table = fitted.tables[vocabulary.name]
         find = partial(fitted.once, vocabulary.name, lambda: Lookup(table.frame.select(named_columns(vocabulary.keys))))
         strict = self.unseen == "error"
-        encode = partial(_codes, find=find, buckets=vocabulary.buckets, start=start, dtype=dtype, strict=strict)
+        named = "_".join(columns)
+        encode = partial(
+            _codes, name=named, find=find, buckets=vocabulary.buckets, start=start, dtype=dtype, strict=strict
+        )
         if vocabulary.combined:
             return Call(encode, {name: inputs[name] for name in columns}, self.label)
         name = columns[0]
         return Call(
-            lambda given: over_leaves(given[0], lambda leaves: encode([leaves.alias(name)])),
+            lambda given: over_leaves(given[0], lambda leaves: encode([leaves])),
             {name: inputs[name]},
             self.label,
         )
@@ -212,9 +215,9 @@ class Categorify(StatOperator):
 
 
 def _codes(
-    columns: list[pl.Series], *, find: Any, buckets: int, start: int, dtype: pl.DataType, strict: bool
+    columns: list[pl.Series], *, name: str, find: Any, buckets: int, start: int, dtype: pl.DataType, strict: bool
 ) -> pl.Series:
-    columns = [without_nan(column) for column in columns]
+    columns = [without_nan(column.alias(f"column {n}")) for n, column in enumerate(columns)]
     places = find().find(columns)
     codes = places.astype(np.int64)
     codes += OOV + buckets  # an unseen value, at place -1, gets the last of the out-of-vocabulary codes
@@ -222,7 +225,7 @@ def _codes(
     if strict or buckets > 1:
         unseen = places < 0 if null is None else (places < 0) & ~null
         if strict and unseen.any():
-            raise _refused(columns, unseen)
+            raise _refused(name, columns, unseen)
         if buckets > 1 and unseen.any():
             hashed = hashes([column.filter(pl.Series(unseen)) for column in columns])
             codes[unseen] = OOV + (hashed % np.uint64(buckets)).astype(np.int64)
@@ -230,7 +233,7 @@ def _codes(
         codes[null] = NULL
     if start:
         codes += start
-    made = pl.Series(columns[0].name, codes)
+    made = pl.Series("codes", codes)
     return made if made.dtype == dtype else made.cast(dtype)
 
 
@@ -243,11 +246,11 @@ def _all_null(columns: list[pl.Series]) -> Any:
     return np.logical_and.reduce([column.is_null().to_numpy() for column in columns])
 
 
-def _refused(columns: list[pl.Series], unseen: Any) -> UnseenValueError:
+def _refused(name: str, columns: list[pl.Series], unseen: Any) -> UnseenValueError:
     rows = pl.DataFrame(columns).filter(pl.Series(unseen)).unique(maintain_order=True).head(3).rows()
     shown = [row[0] if len(row) == 1 else row for row in rows]
     return UnseenValueError(
-        f"column {'_'.join(c.name for c in columns)!r} has values that were not there when the workflow was fitted: "
+        f"column {name!r} has values that were not there when the workflow was fitted: "
         f"{shown}; fit again, or use Categorify(unseen='oov')"
     )
 

@@ -16,7 +16,7 @@ from rowmill.graph.operator import Call, Change, Fitted, Inputs, Operator, Outpu
 from rowmill.graph.selector import members
 from rowmill.schema import ColumnSchema, Tags
 from rowmill.sources.frames import as_frame
-from rowmill.sources.names import columns
+from rowmill.sources.names import columns, frame_of
 from rowmill.sources.types import column_schema, frame_type, polars_type
 from rowmill.statistics.groups import GroupSums
 from rowmill.statistics.lookup import Lookup
@@ -222,7 +222,7 @@ class JoinExternal(Operator):
     def change(self, frame: pl.DataFrame, inputs: Inputs) -> Change:
         keys = [f"key {number}" for number in range(len(self._keys))]  # names that mean nothing to Polars
         ours = [
-            frame.get_column(key).cast(self._table.schema[key]).alias(n)
+            frame.get_column(key).alias(n).cast(self._table.schema[key])
             for key, n in zip(self._keys, keys, strict=True)
         ]
         theirs = [self._table.get_column(key).alias(n) for key, n in zip(self._keys, keys, strict=True)]
@@ -239,8 +239,8 @@ class JoinExternal(Operator):
             )
         )
         found = joined.get_column("right")
-        new = [c.gather(found) for c in self._table.get_columns() if c.name not in self._keys]
-        return Change(joined.get_column("left"), pl.DataFrame(new))
+        new = [c for c in self._table.get_columns() if c.name not in self._keys]
+        return Change(joined.get_column("left"), frame_of(c.alias("values").gather(found).alias(c.name) for c in new))
 
 
 def _found(inputs: Inputs, keys: tuple[str, ...], name: str, fitted: Fitted) -> Call:
@@ -262,7 +262,7 @@ def _taken(place: pl.Expr, values: pl.Series) -> Call:
     def take(given: list[pl.Series]) -> pl.Series:
         if not len(values):
             return pl.repeat(None, len(given[0]), dtype=values.dtype, eager=True)
-        return values.gather(given[0])
+        return values.alias("values").gather(given[0])
 
     return Call(take, {"place": place}, "a join")
 

@@ -21,7 +21,7 @@ from rowmill.statistics.groups import GroupSums
 from rowmill.statistics.lookup import Lookup
 from rowmill.statistics.moments import Moments
 
-FOLD = "__fold__"
+FOLD = "\0fold"
 
 
 @dataclass(frozen=True, eq=False)

@@ -99,7 +99,7 @@ class LambdaOp(Operator):
             made = self._described(column, everything)
             names = everything.column_names if self._takes == 2 else [column.name]
             given = {name: inputs[name] for name in names}
-            yield Output(made, Call(self._applied(column.name, made), given, self.label, users=True))
+            yield Output(made, Call(self._applied(column.name, names, made), given, self.label, users=True))
 
     def _described(self, column: ColumnSchema, everything: Schema) -> ColumnSchema:
         made = replace(column, properties={}).with_tags(self.tags or ()).with_properties(self.properties or {})
@@ -119,9 +119,11 @@ class LambdaOp(Operator):
             else replace(made, dtype=found.dtype, is_list=found.is_list, width=found.width)
         )
 
-    def _applied(self, name: str, made: ColumnSchema) -> Callable[[list[pl.Series]], pl.Series]:
+    def _applied(
+        self, name: str, names: Sequence[str], made: ColumnSchema
+    ) -> Callable[[list[pl.Series]], pl.Series]:
         def apply(columns: list[pl.Series]) -> pl.Series:
-            frame = pl.DataFrame(columns)
+            frame = pl.DataFrame(dict(zip(names, columns, strict=True)))
             try:
                 result = self._called(name, frame)
             except pl.exceptions.PanicException as error:
@@ -150,10 +152,10 @@ class LambdaOp(Operator):
         given = as_pandas(frame)
         result = self.f(given[name], given) if self._takes == 2 else self.f(given[name])
         if isinstance(result, pl.Series):
-            return result.alias(name)
+            return result.alias("values")
         if not isinstance(result, pd.Series):
             result = pd.Series(result)
-        return _from_pandas(result).alias(name)
+        return _from_pandas(result.rename("values"))
 
 
 def _from_pandas(series: pd.Series[Any]) -> pl.Series:
@@ -200,7 +202,8 @@ class Expr(Operator):
         kept = {c.name: Output(c, inputs[c.name]) for c in inputs.schema} if self.keep else {}
         given = {name: inputs[name] for name in inputs.schema.column_names}
         for name, (column, expr) in made.items():
-            kept[name] = Output(column, Call(_evaluated(expr, name, frame_type(column)), given, self.label))
+            evaluate = _evaluated(expr, name, list(given), frame_type(column))
+            kept[name] = Output(column, Call(evaluate, given, self.label))
         return kept.values()
 
     @property
@@ -208,9 +211,11 @@ class Expr(Operator):
         return max((growth(save_expression(expr)) for expr in self.exprs), default=1.0)
 
 
-def _evaluated(expr: pl.Expr, name: str, dtype: pl.DataType) -> Callable[[list[pl.Series]], pl.Series]:
+def _evaluated(
+    expr: pl.Expr, name: str, names: Sequence[str], dtype: pl.DataType
+) -> Callable[[list[pl.Series]], pl.Series]:
     def evaluate(columns: list[pl.Series]) -> pl.Series:
-        frame = pl.DataFrame(columns)
+        frame = pl.DataFrame(dict(zip(names, columns, strict=True)))
         made = frame.select(expr).get_column(name).cast(dtype)
         if len(made) != frame.height:
             raise ArgumentError(

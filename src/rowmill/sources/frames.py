@@ -21,6 +21,7 @@ from rowmill.lock import Lock
 from rowmill.schema import Schema
 from rowmill.sources.fingerprint import of_frame, stamp_frame
 from rowmill.sources.hive import check_columns
+from rowmill.sources.names import frame_of
 from rowmill.sources.parquet import ParquetSource
 from rowmill.sources.paths import Files
 from rowmill.sources.source import Fragment
@@ -54,7 +55,8 @@ class FrameSource:
         check_columns(columns, self.dtypes, "the frame")
         if not columns:
             return pl.DataFrame(height=fragment.rows)
-        return conform(self.frame.select(columns).slice(fragment.start, fragment.rows), self.dtypes)
+        wanted = frame_of(self.frame.get_column(name) for name in columns)
+        return conform(wanted.slice(fragment.start, fragment.rows), self.dtypes)
 
     def describe(self, fragment: Fragment) -> str:
         return f"frame in memory (rows {fragment.start} to {fragment.stop})"
@@ -157,12 +159,13 @@ def as_pandas(frame: pl.DataFrame) -> Any:
     import pandas as pd
 
     made = _through_arrow(frame)
-    for series in frame.get_columns():
+    for name in frame.columns:
+        series = frame.get_column(name).alias("values")
         if series.null_count() and (series.dtype == pl.Boolean or series.dtype in _PANDAS_INTEGERS):
             flags = series.dtype == pl.Boolean
             kind = pd.arrays.BooleanArray if flags else pd.arrays.IntegerArray
             values = series.fill_null(value=False) if flags else series.fill_null(0)
-            made[series.name] = kind(values.to_numpy().copy(), series.is_null().to_numpy().copy())
+            made[name] = kind(values.to_numpy().copy(), series.is_null().to_numpy().copy())
     return made
 
 

@@ -13,7 +13,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rowmill.sources.names import safe
+from rowmill.errors import ColumnError
+from rowmill.sources.names import frame_of, safe
 from rowmill.statistics.values import without_nan
 
 Floats = NDArray[np.float64]
@@ -43,6 +44,12 @@ class GroupSums:
     squares: bool = False
     extremes: bool = False
 
+    def __post_init__(self) -> None:
+        made = {"rows", *(f"{value}.{name}" for value in self.values for name in ("count", "sum", "m2", "min", "max"))}
+        for key in self.keys:
+            if key in made:
+                raise ColumnError(f"a key column is named {key!r}, which is needed for a result; rename the column")
+
     @property
     def columns(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*self.keys, *self.values)))
@@ -56,7 +63,7 @@ class GroupSums:
         return Grouped()
 
     def update(self, seen: Grouped, frame: pl.DataFrame) -> Grouped:
-        frame = pl.DataFrame([without_nan(frame.get_column(name)).alias(safe(name)) for name in self.columns])
+        frame = frame_of(without_nan(frame.get_column(name)).alias(safe(name)) for name in self.columns)
         seen.plain.append(frame.group_by(self._keys).agg(self._plain()))
         for value in self.values:
             column = frame.get_column(safe(value))

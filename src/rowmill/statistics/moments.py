@@ -91,7 +91,8 @@ class Moments:
 
 
 def leaves(series: pl.Series) -> pl.Series:
-    """The values of a column: of a list column, those inside its lists."""
+    """The values of a column, without its name: of a list column, those inside its lists."""
+    series = series.alias("values")
     if isinstance(series.dtype, pl.List | pl.Array):
         return series.explode(empty_as_null=False, keep_nulls=False)
     return series
