@@ -11,7 +11,6 @@ import warnings
 from io import BytesIO
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 
 from rowmill import Workflow, ops
@@ -256,6 +255,8 @@ class Maker:
         """Constants at their largest, nested and chained: what multiplies is refused, what is left is small."""
         value = {"column": "s"}
         for _ in range(self.draw.randint(1, 6)):
+            if len(json.dumps(value)) > 100_000:
+                break
             value = self.draw.choice([
                 {"call": "str.pad_start", "of": [value, lit(self.draw.choice([1, 100, 32_768]))], "fill_char": "x"},
                 {"call": "str.zfill", "of": [value, lit(32_768)]},
@@ -350,6 +351,3 @@ def polars_expressions():
 
     return _cached("polars", made)
 
-
-def numbers_of(frame):
-    return np.arange(frame.height)

@@ -5,9 +5,10 @@ Each ends in a workflow that works or in an error of Rowmill, within limits of t
 
 import json
 import os
-import select
+import queue
 import subprocess
 import sys
+import threading
 
 import polars as pl
 import pytest
@@ -38,12 +39,22 @@ class Child:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=(self._scratch / "errors").open("a"), text=True, bufsize=1,
             env={**os.environ, "RUST_BACKTRACE": "0"},
         )  # fmt: skip
+        self._lines = queue.Queue()
+        threading.Thread(target=self._read, args=(self._process.stdout, self._lines), daemon=True).start()
         assert self._line(120) == "ready", (self._scratch / "errors").read_text()[-3000:]
 
     def _line(self, seconds):
-        ready, _, _ = select.select([self._process.stdout], [], [], seconds)
-        line = self._process.stdout.readline() if ready else None
-        return "hangs" if line is None else json.loads(line) if line else "died"
+        try:
+            line = self._lines.get(timeout=seconds)
+        except queue.Empty:
+            return "hangs"
+        return json.loads(line) if line else "died"
+
+    @staticmethod
+    def _read(stream, lines):
+        for line in stream:
+            lines.put(line)
+        lines.put("")
 
     def run(self, folder):
         if self._process is None:

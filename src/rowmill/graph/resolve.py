@@ -13,7 +13,7 @@ from rowmill.graph.operator import Fitted, Inputs, Operator, Output, StatOperato
 from rowmill.graph.selector import Group, members
 from rowmill.schema import ColumnSchema, Schema
 
-MAX_LETTERS = 200_000_000  # of the names of all columns of all nodes, and 64 for each column: some million columns
+MAX_LETTERS = 50_000_000  # of the names of all columns of all nodes, and 64 for each column: some 700,000 columns
 
 
 class Resolved:
