@@ -15,7 +15,7 @@ warnings.simplefilter("ignore")
 
 import polars as pl  # noqa: E402
 
-from rowmill import Workflow  # noqa: E402
+from rowmill import Workflow, ops  # noqa: E402
 from rowmill.errors import RowmillError  # noqa: E402
 from tests.hostile.expressions import FRAME  # noqa: E402
 from tests.ops.samples import FUNCTIONS, SAMPLES, table  # noqa: E402
@@ -53,6 +53,8 @@ def warm_up(folder):
         workflow = Workflow(node).fit(TABLE)
         workflow.save(f"{folder}/{number}")
         Workflow.load(f"{folder}/{number}", functions=FUNCTIONS).transform(SMALL)
+    wide = pl.DataFrame({"w": [1 << 40, None, 3], "t": [1.0, 0.0, 1.0]})
+    Workflow((["w"] >> ops.Categorify()) + (["w"] >> ops.TargetEncoding("t"))).fit(wide).transform(wide)
     try:
         Workflow.load(f"{folder}/nothing")
     except RowmillError:

@@ -193,8 +193,9 @@ FUNCTIONS: dict[str, Function] = {
     **_plain("", "bitwise_count_ones=CountOnes bitwise_count_zeros=CountZeros bitwise_leading_ones=LeadingOnes "
                  "bitwise_leading_zeros=LeadingZeros bitwise_trailing_ones=TrailingOnes "
                  "bitwise_trailing_zeros=TrailingZeros", "Bitwise."),
-    **_plain("str.", "to_lowercase=Lowercase to_uppercase=Uppercase to_titlecase=Titlecase len_chars len_bytes reverse "
-                     "escape_regex", "StringExpr."),
+    **_plain("str.", "to_lowercase=Lowercase to_uppercase=Uppercase to_titlecase=Titlecase len_chars len_bytes reverse",
+             "StringExpr."),
+    "str.escape_regex": Function("StringExpr.EscapeRegex", grows=lambda i, o: 2.0),
     **_plain("dt.", "year iso_year quarter month week weekday=WeekDay day ordinal_day hour minute second millisecond "
                     "microsecond nanosecond century millennium is_leap_year days_in_month month_start month_end date "
                     "time base_utc_offset dst_offset=DSTOffset", "TemporalExpr."),

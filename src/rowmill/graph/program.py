@@ -23,6 +23,7 @@ from rowmill.graph.steps import FEW, Calls, Columns, Rows, Step, roots, used
 from rowmill.sources.names import frame_of, safe
 
 Values = dict[str, pl.Expr]
+WIDE = 32  # columns read by one expression, each as often as it stands there: filling reads its input three times
 DEEP = 32  # operators whose expressions are nested into one another; Polars walks through expressions recursively
 
 
@@ -168,7 +169,8 @@ class _Compiler:
         values = self.called({name: value for name, value in made.items() if value is not None}, made_by(number))
         often = len(self._resolved.consumers[number]) > 1 and id(node) not in self._targets
         self._depth[id(node)] += 1
-        if often or self._depth[id(node)] >= DEEP:
+        wide = any(len(expr.meta.root_names()) > WIDE for expr in values.values())
+        if often or wide or self._depth[id(node)] >= DEEP:
             self._depth[id(node)] = 0
             return self._kept(values, made_by(number))
         return values
