@@ -232,9 +232,9 @@ class Maker:
             (target / self.draw.choice([saving.GRAPH, saving.MANIFEST])).write_bytes(content)
             seal(target, {saving.GRAPH: content, **tables})
         elif way == 7:
-            many = [{"kind": "Select", "parents": [], "columns": {"$columns": [["*"], [], []]}} for _ in range(9_000)]
+            many = [{"kind": "Select", "parents": [], "columns": {"$columns": [["*"], [], []]}} for _ in range(1_900)]
             graph["columns"] = [{"name": f"c{n}", "dtype": "int64"} for n in range(20_000)]
-            graph["nodes"] = [*many, {"kind": "Concat", "parents": list(range(9_000))}]
+            graph["nodes"] = [*many, {"kind": "Concat", "parents": list(range(1_900))}]
             shutil.rmtree(target)
             return self.write(graph, tables)
         else:
@@ -245,7 +245,7 @@ class Maker:
                     "call": "+", "of": [{"column": "f"}, {"column": "f"}]}}]}, "keep": False}},
                 {"operator": "FillMissing", "settings": {"add_binary_cols": False}},
             ])  # fmt: skip
-            chain += [{"kind": "Apply", "parents": [n], **operator} for n in range(self.draw.choice([200, 2_000]))]
+            chain += [{"kind": "Apply", "parents": [n], **operator} for n in range(self.draw.choice([150, 1_900]))]
             graph["nodes"] = chain
             shutil.rmtree(target)
             return self.write(graph, tables)
@@ -345,9 +345,8 @@ def polars_expressions():
                     named = {p.name: _GIVEN.get(p.name, 1) for p in needed if p.kind == 3}
                     expr = method(*given, *(["j"] if any(p.kind == 2 for p in needed) else []), **named)
                     found.append(json.loads(expr.meta.serialize(format="json")))
-                except BaseException:  # noqa: BLE001, PERF203 - not every function takes these arguments
+                except BaseException:  # noqa: BLE001 - not every function takes these arguments
                     continue
         return found
 
     return _cached("polars", made)
-

@@ -84,7 +84,7 @@ def test_crafted_workflows_do_no_harm(tmp_path):
     maker, child = Maker(tmp_path, seed=int(os.environ.get("ROWMILL_HOSTILE_SEED", "5"))), Child(tmp_path / "warm")
     bad, ended = [], {}
     try:
-        for number in range(count(160, 2_000)):
+        for number in range(count(64, 2_000)):
             folder = maker.make(number)
             found = child.run(folder)
             ended[found["ended"]] = ended.get(found["ended"], 0) + 1

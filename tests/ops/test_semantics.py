@@ -17,7 +17,6 @@ from rowmill.errors import (
 )
 from rowmill.ops import get_embedding_sizes
 
-
 BIG, LARGEST, SMALLEST = 1.7e308, 1.7976931348623157e308, 5e-324
 
 

@@ -23,6 +23,7 @@ from rowmill.sources.names import column, is_pattern
 
 MAX_DEPTH = 100
 MAX_NODES = 10_000
+MAX_EVALUATIONS = 8  # of list.eval and its kin, one inside or after another
 MAX_COLUMNS = 1_000
 NOMINAL = 16  # bytes of a value that comes in
 MAX_GROWTH = 16_384  # how many times as large as a nominal value one may become: 256 KB
@@ -69,6 +70,7 @@ class _Builder:
 
     def __init__(self) -> None:
         self._nodes = 0
+        self._evaluations = 0
 
     def built(self, data: Any, depth: int) -> tuple[pl.Expr, float]:
         self._nodes += 1
@@ -96,6 +98,9 @@ class _Builder:
         if not isinstance(name, str) or name not in TABLE:
             raise refused(f"a call of {str(name)[:40]!r}")
         function = TABLE[name]
+        self._evaluations += name in ("list.eval", "list.agg", "arr.eval", "arr.agg")
+        if self._evaluations > MAX_EVALUATIONS:
+            raise refused(f"more than {MAX_EVALUATIONS} evaluations of lists")
         ours = {key for key, _ in function.options.values()}
         if set(data) - {"call", "of"} != ours:
             raise refused(f"{name} with the options {sorted(map(str, set(data) - {'call', 'of'}))[:8]}")

@@ -17,7 +17,7 @@ from rowmill.errors import RowmillError, UnknownFunctionError, WorkflowFileError
 from rowmill.graph.codec import decode
 from rowmill.graph.failures import UNEXPECTED
 from rowmill.graph.folder import Budget, Folder, too_large
-from rowmill.graph.limits import check_growth
+from rowmill.graph.limits import MAX_NODES, check_limits
 from rowmill.graph.literals import MAX_WIDTH
 from rowmill.graph.node import Apply, Concat, Named, Node, Only, Select, Without, walk
 from rowmill.graph.operator import Fitted, Operator
@@ -27,7 +27,6 @@ from rowmill.graph.tables import MAX_COLUMNS, read_table
 from rowmill.schema import Schema
 from rowmill.statistics.values import VERSION as HASH_VERSION
 
-MAX_NODES = 10_000
 MAX_TABLES = 100_000
 MAX_NAME = 65_536
 FAILURES: tuple[type[BaseException], ...] = (*UNEXPECTED, RowmillError)
@@ -98,7 +97,7 @@ def _built(graph: Any, operators: Mapping[str, Any], functions: Mapping[str, Any
             fitted[index] = _state(entry["learnt"], read)
     order = {id(node): index for index, node in enumerate(walk(nodes[-1]))}
     _check(all(order.get(id(node)) == index for index, node in enumerate(nodes)), "the order of nodes")
-    check_growth(nodes[-1])
+    check_limits(nodes[-1])
     root = graph.get("columns")
     schema = None if root is None else _schema(root)
     learnt_from, removed = graph.get("learnt_from"), graph.get("removed", [])

@@ -21,7 +21,7 @@ from rowmill.errors import ArgumentError, WorkflowFileError
 from rowmill.graph.codec import Tables, encode
 from rowmill.graph.expressions import save_expression
 from rowmill.graph.functions import letters_of
-from rowmill.graph.limits import check_growth
+from rowmill.graph.limits import check_limits
 from rowmill.graph.node import Apply, Named, Node, Only, Select, Without, walk
 from rowmill.graph.operator import Fitted, Operator
 from rowmill.schema import Schema
@@ -42,7 +42,7 @@ def save(
     learnt_from: str | None,
 ) -> None:
     """Write a workflow to a folder, which appears when all of it is written."""
-    check_growth(output)
+    check_limits(output)
     tables = Tables()
     graph = describe(output, fitted, tables, function_name)
     graph |= {"removed": sorted(removed), "learnt_from": learnt_from}

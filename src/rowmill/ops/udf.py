@@ -119,9 +119,7 @@ class LambdaOp(Operator):
             else replace(made, dtype=found.dtype, is_list=found.is_list, width=found.width)
         )
 
-    def _applied(
-        self, name: str, names: Sequence[str], made: ColumnSchema
-    ) -> Callable[[list[pl.Series]], pl.Series]:
+    def _applied(self, name: str, names: Sequence[str], made: ColumnSchema) -> Callable[[list[pl.Series]], pl.Series]:
         def apply(columns: list[pl.Series]) -> pl.Series:
             frame = pl.DataFrame(dict(zip(names, columns, strict=True)))
             try:
