@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Workflow folders that somebody could have made by hand, each sealed with a manifest that fits."""
 
 import copy

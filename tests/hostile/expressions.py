@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """An expression for every entry of the table of what saved expressions may call, and a frame to compute them on."""
 
 import datetime as dt

@@ -3,6 +3,7 @@
 Reads folders from its standard input. Writes a line of JSON before and after each.
 """
 
+import contextlib
 import json
 import os
 import resource
@@ -55,10 +56,8 @@ def warm_up(folder):
         Workflow.load(f"{folder}/{number}", functions=FUNCTIONS).transform(SMALL)
     wide = pl.DataFrame({"w": [1 << 40, None, 3], "t": [1.0, 0.0, 1.0]})
     Workflow((["w"] >> ops.Categorify()) + (["w"] >> ops.TargetEncoding("t"))).fit(wide).transform(wide)
-    try:
+    with contextlib.suppress(RowmillError):
         Workflow.load(f"{folder}/nothing")
-    except RowmillError:
-        pass
 
 
 def peak():

@@ -13,6 +13,7 @@ import threading
 import polars as pl
 import pytest
 
+import rowmill
 from rowmill import Workflow, ops
 from rowmill.errors import ArgumentError, RowmillError, WorkflowFileError
 from rowmill.graph import save as saving
@@ -36,9 +37,13 @@ class Child:
         self._scratch.mkdir(exist_ok=True)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.hostile.load_child", str(self._scratch)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=(self._scratch / "errors").open("a"), text=True, bufsize=1,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=(self._scratch / "errors").open("a"),
+            text=True,
+            bufsize=1,
             env={**os.environ, "RUST_BACKTRACE": "0"},
-        )  # fmt: skip
+        )
         self._lines = queue.Queue()
         threading.Thread(target=self._read, args=(self._process.stdout, self._lines), daemon=True).start()
         assert self._line(120) == "ready", (self._scratch / "errors").read_text()[-3000:]
@@ -75,16 +80,28 @@ class Child:
             self._process = None
 
 
+def of_numba(event, what):
+    """Whether Numba does this when it loads a compiled kernel of Rowmill's from its cache."""
+    ours = what.startswith(os.path.dirname(rowmill.__file__))
+    if event == "open":
+        return ours and what.endswith((".nbi", ".nbc", ".py"))
+    known = ("('numba", "('copyreg'", "('builtins'", "('numpy", "('_codecs'", "('rowmill.statistics.kernels'")
+    return event == "pickle.find_class" and what.startswith(known)
+
+
 def violation(found):
     bad = found["ended"] not in ("worked", "refused", "failed")
-    return bad or found["events"] or found["mb"] > MEGABYTES or found["s"] > SECONDS
+    events = [tuple(event) for event in found["events"]]
+    if any(event == "open" and what.endswith((".nbi", ".nbc")) for event, what in events):
+        events = [pair for pair in events if not of_numba(*pair)]  # a kernel from the compiler's own cache
+    return bad or events or found["mb"] > MEGABYTES or found["s"] > SECONDS
 
 
 def test_crafted_workflows_do_no_harm(tmp_path):
     maker, child = Maker(tmp_path, seed=int(os.environ.get("ROWMILL_HOSTILE_SEED", "5"))), Child(tmp_path / "warm")
     bad, ended = [], {}
     try:
-        for number in range(count(64, 2_000)):
+        for number in range(count(40, 2_000)):
             folder = maker.make(number)
             found = child.run(folder)
             ended[found["ended"]] = ended.get(found["ended"], 0) + 1
@@ -262,17 +279,32 @@ def test_operators_on_columns_with_odd_names(odd, tmp_path):
     frame = table(60)
     made = frame.rename({"a": odd}).with_columns(pl.lit("decoy").alias("axx"))
     for make in (
-        lambda n: [n] >> ops.Normalize(), lambda n: [n, "c"] >> ops.Categorify(), lambda n: [[n, "s"]] >> ops.Categorify(encode_type="combo"),
-        lambda n: [n] >> ops.FillMedian(add_binary_cols=True), lambda n: [n, "f"] >> ops.Dropna(),
-        lambda n: [n, "f"] >> ops.Groupby([n], aggs={"f": "sum"}), lambda n: [n] >> ops.JoinGroupby(cont_cols=["b"], stats=["mean"]),
-        lambda n: ["c"] >> ops.JoinGroupby(cont_cols=[n], stats=["mean", "std", "min"]), lambda n: [n] >> ops.TargetEncoding("t"),
-        lambda n: ["s"] >> ops.TargetEncoding(n), lambda n: [n] >> ops.HashBucket(9), lambda n: [[n, "s"]] >> ops.HashedCross(9),
-        lambda n: [n] >> ops.LambdaOp(double), lambda n: [n] >> ops.DifferenceLag("i"), lambda n: ["f"] >> ops.DifferenceLag(n),
-        lambda n: [n, "f"] >> ops.Filter(pl.col("f") > 0), lambda n: [n] >> ops.ReduceDtypeSize(),
-        lambda n: [n] >> ops.Bucketize([0, 10]), lambda n: [n] >> ops.NormalizeMinMax(),
-        lambda n: [n] >> ops.JoinExternal(pl.DataFrame({n: pl.Series([1, 2, 3], dtype=pl.Int32), "v": [1, 2, 3]}), on=n),
-        lambda n: [n] >> ops.JoinExternal(pl.DataFrame({n: pl.Series([1, 1, 3], dtype=pl.Int32), "v": [1, 2, 3]}), on=n),
-    ):  # fmt: skip
+        lambda n: [n] >> ops.Normalize(),
+        lambda n: [n, "c"] >> ops.Categorify(),
+        lambda n: [[n, "s"]] >> ops.Categorify(encode_type="combo"),
+        lambda n: [n] >> ops.FillMedian(add_binary_cols=True),
+        lambda n: [n, "f"] >> ops.Dropna(),
+        lambda n: [n, "f"] >> ops.Groupby([n], aggs={"f": "sum"}),
+        lambda n: [n] >> ops.JoinGroupby(cont_cols=["b"], stats=["mean"]),
+        lambda n: ["c"] >> ops.JoinGroupby(cont_cols=[n], stats=["mean", "std", "min"]),
+        lambda n: [n] >> ops.TargetEncoding("t"),
+        lambda n: ["s"] >> ops.TargetEncoding(n),
+        lambda n: [n] >> ops.HashBucket(9),
+        lambda n: [[n, "s"]] >> ops.HashedCross(9),
+        lambda n: [n] >> ops.LambdaOp(double),
+        lambda n: [n] >> ops.DifferenceLag("i"),
+        lambda n: ["f"] >> ops.DifferenceLag(n),
+        lambda n: [n, "f"] >> ops.Filter(pl.col("f") > 0),
+        lambda n: [n] >> ops.ReduceDtypeSize(),
+        lambda n: [n] >> ops.Bucketize([0, 10]),
+        lambda n: [n] >> ops.NormalizeMinMax(),
+        lambda n: (
+            [n] >> ops.JoinExternal(pl.DataFrame({n: pl.Series([1, 2, 3], dtype=pl.Int32), "v": [1, 2, 3]}), on=n)
+        ),
+        lambda n: (
+            [n] >> ops.JoinExternal(pl.DataFrame({n: pl.Series([1, 1, 3], dtype=pl.Int32), "v": [1, 2, 3]}), on=n)
+        ),
+    ):
         workflow = Workflow(make(odd)).fit(made)
         wanted = Workflow(make("a")).fit(frame).transform(frame)
         found = workflow.transform(made)
