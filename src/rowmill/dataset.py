@@ -181,7 +181,9 @@ class Dataset:
 
     def to_pandas(self, columns: str | Sequence[str] | None = None) -> pd.DataFrame:
         """The whole table in memory; integers with nulls stay integers (pandas' Arrow types)."""
-        return self.to_polars(columns).to_pandas(use_pyarrow_extension_array=True)
+        from rowmill.sources.frames import as_arrow_pandas
+
+        return as_arrow_pandas(self.to_polars(columns))
 
     def to_arrow(self, columns: str | Sequence[str] | None = None) -> pa.Table:
         """The whole table in memory."""

@@ -12,7 +12,9 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from itertools import islice
 
+_LONG = 200  # letters of a name that is worth comparing with others
 _SCARCE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
 
 
@@ -66,6 +68,10 @@ class NotFittedError(RowmillError, RuntimeError):
 
 class UnseenValueError(RowmillError, ValueError):
     """A value that is not in the vocabulary, where that was said to be an error."""
+
+
+class TransformError(RowmillError, RuntimeError):
+    """A step of a workflow cannot be computed on the rows that it was given."""
 
 
 class WorkflowFileError(RowmillError, ValueError):
@@ -168,7 +174,10 @@ def _open_files() -> str:
 
 def closest(name: str, known: Iterable[str]) -> str:
     """`"; did you mean 'C26'?"`, or nothing: the end of a message about an unknown name."""
-    near = difflib.get_close_matches(name, list(known), n=1)
+    if len(name) > _LONG:
+        return ""
+    candidates = [each for each in islice(known, 10_000) if len(each) <= _LONG]  # comparing takes time
+    near = difflib.get_close_matches(name, candidates, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

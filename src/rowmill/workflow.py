@@ -18,6 +18,7 @@ from rowmill.engines.engine import Engine
 from rowmill.engines.local import LocalEngine
 from rowmill.errors import ArgumentError, NotFittedError
 from rowmill.graph.draw import Picture
+from rowmill.graph.folder import DEFAULT_LIMIT
 from rowmill.graph.job import FitJob
 from rowmill.graph.node import Apply, Named, Node, Select, as_node, walk
 from rowmill.graph.operator import Fitted, StatOperator
@@ -25,7 +26,8 @@ from rowmill.graph.resolve import Resolved
 from rowmill.graph.rows import as_rows
 from rowmill.graph.transform import Transformation, missing
 from rowmill.schema import Schema
-from rowmill.sizes import cores, parse_memory
+from rowmill.sizes import cores, parse_bytes, parse_memory
+from rowmill.sources.paths import local_path
 from rowmill.sources.source import Source, fit_fragments
 from rowmill.sources.transformed import SpooledSource, TransformedSource
 
@@ -241,24 +243,31 @@ class Workflow:
         return fingerprint(self.output_node, self._fitted, self._removed)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the workflow to a folder: JSON and Parquet, nothing that could run. The folder can be moved."""
+        """Write the workflow to a local folder: JSON and Parquet, nothing that could run. The folder can be moved."""
         from rowmill.graph.save import save
 
         root = None if self._known is None else self._known.resolved.root
-        save(path, self.output_node, self._fitted, self._removed, root, self._learnt_from)
+        save(local_path(path, "path"), self.output_node, self._fitted, self._removed, root, self._learnt_from)
 
     @classmethod
     def load(
-        cls, path: str | PathLike[str], client: Any = None, *, functions: Mapping[str, Callable[..., Any]] | None = None
+        cls,
+        path: str | PathLike[str],
+        client: Any = None,
+        *,
+        functions: Mapping[str, Callable[..., Any]] | None = None,
+        max_bytes: int | str = DEFAULT_LIMIT,
     ) -> Workflow:
-        """A workflow from a folder that `save` wrote. Loading runs no code of the folder's choosing.
+        """A workflow from a local folder that `save` wrote. Loading runs nothing of the folder, and reads nothing else.
 
-        `functions`: the functions that its operators use, by the name they were saved under.
+        `functions`: the functions that its operators use, by the name they were saved under. `max_bytes`: how much
+        memory its tables and settings may take; sizes are checked before anything is parsed or decompressed.
         """
         from rowmill.graph.load import load, loading
         from rowmill.ops import OPERATORS
 
-        loaded = load(path, OPERATORS, functions or {})
+        path = local_path(path, "path")
+        loaded = load(path, OPERATORS, functions or {}, parse_bytes(max_bytes, "max_bytes"))
         workflow = cls(loaded.output, client)
         workflow._fitted, workflow._removed = loaded.fitted, loaded.removed
         workflow._learnt_from = loaded.learnt_from

@@ -46,7 +46,9 @@ def long_lists_last(path: Path, scale: float) -> int:
     rows = int(50_000 * scale)
     lengths = np.ones(rows, np.int64)
     lengths[-max(1, rows // 50) :] = 100_000
-    pq.write_table(pa.table({"id": np.arange(rows), "l": _lists(lengths)}), path, row_group_size=rows, compression="zstd")
+    pq.write_table(
+        pa.table({"id": np.arange(rows), "l": _lists(lengths)}), path, row_group_size=rows, compression="zstd"
+    )
     return rows
 
 
@@ -55,7 +57,9 @@ def skewed_texts(path: Path, scale: float) -> int:
     rows = int(20_000 * scale)
     texts = np.array([f"{i:02}" * (SIZES["text"] // 2) for i in range(8)], object)
     short, half = np.array(["a", "b"], object), rows // 4
-    table = pa.table({"id": np.arange(rows), "s": np.concatenate([short[np.arange(half) % 2], texts[np.arange(rows - half) % 8]])})
+    table = pa.table(
+        {"id": np.arange(rows), "s": np.concatenate([short[np.arange(half) % 2], texts[np.arange(rows - half) % 8]])}
+    )
     pq.write_table(table, path, row_group_size=max(1, rows // 5), compression="zstd")
     return rows
 
@@ -75,7 +79,9 @@ def large_texts(path: Path, scale: float) -> int:
     rows, rng = int(1_000 * scale), np.random.Generator(np.random.Philox(1))
     with _writer(path, pa.schema([("id", pa.int64()), ("s", pa.string())]), use_dictionary=False) as writer:
         for start in range(0, rows, 100):
-            texts = [rng.integers(97, 123, 500_000, np.uint8).tobytes().decode() * 2 for _ in range(min(100, rows - start))]
+            texts = [
+                rng.integers(97, 123, 500_000, np.uint8).tobytes().decode() * 2 for _ in range(min(100, rows - start))
+            ]
             writer.write_table(pa.table({"id": np.arange(len(texts)), "s": texts}), row_group_size=100)
     return rows
 
@@ -133,7 +139,10 @@ def run_length_lists(path: Path, scale: float) -> int:
     """Lists of 12,500 times the same number in all rows."""
     rows = int(20_000 * scale)
     pq.write_table(
-        pa.table({"id": np.arange(rows), "l": _lists(np.full(rows, SIZES["long"]))}), path, row_group_size=rows, compression="zstd"
+        pa.table({"id": np.arange(rows), "l": _lists(np.full(rows, SIZES["long"]))}),
+        path,
+        row_group_size=rows,
+        compression="zstd",
     )
     return rows
 
@@ -143,14 +152,18 @@ def lists_of_texts(path: Path, scale: float) -> int:
     rows = int(40_000 * scale)
     lengths = np.arange(rows) // max(1, rows // 2_000)
     texts = pa.array([f"{i}" * int(n) for i, n in zip(range(rows), lengths.tolist(), strict=True)])
-    pq.write_table(pa.table({"id": np.arange(rows), "l": _lists(lengths), "s": texts}), path, row_group_size=max(1, rows // 4))
+    pq.write_table(
+        pa.table({"id": np.arange(rows), "l": _lists(lengths), "s": texts}), path, row_group_size=max(1, rows // 4)
+    )
     return rows
 
 
 def blobs(path: Path, scale: float) -> int:
     rows, rng = int(20_000 * scale), np.random.Generator(np.random.Philox(3))
     data = [rng.bytes(int(n)) for n in rng.integers(0, 80_000, rows)]
-    pq.write_table(pa.table({"id": np.arange(rows), "b": pa.array(data, pa.binary())}), path, row_group_size=max(1, rows // 3))
+    pq.write_table(
+        pa.table({"id": np.arange(rows), "b": pa.array(data, pa.binary())}), path, row_group_size=max(1, rows // 3)
+    )
     return rows
 
 
@@ -199,7 +212,9 @@ def consume(path: Path, table: str, consumer: str, memory: int, store: Path) -> 
     options = {"shuffle": consumer == "shuffled", "memory": memory, "batch_size": batch}
     if consumer == "store":
         options["cache"] = str(store)
-    return sum(len(next(iter(batch[0].values()))) - ("l__values" in batch[0] and 0) for batch in Loader(data, **options))
+    return sum(
+        len(next(iter(batch[0].values()))) - ("l__values" in batch[0] and 0) for batch in Loader(data, **options)
+    )
 
 
 def main(folder: Path, table: str, consumer: str, memory: int, scale: float) -> None:

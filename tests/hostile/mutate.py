@@ -41,7 +41,9 @@ def write(path: Path, kind: str, variant: int) -> None:
     """One of several ways in which the table may have been written."""
     arrow = table().to_arrow()
     if kind == "parquet" and variant % 4 == 3:
-        table().write_parquet(path, row_group_size=GROUP, compression=("zstd", "lz4", "gzip", "snappy")[variant // 4 % 4])
+        table().write_parquet(
+            path, row_group_size=GROUP, compression=("zstd", "lz4", "gzip", "snappy")[variant // 4 % 4]
+        )
     elif kind in ("parquet", "checked"):
         pq.write_table(
             arrow,
@@ -78,7 +80,9 @@ def mutated(data: bytes, dice: random.Random) -> bytes:
     """A copy with some damage: bits, bytes, cuts, pieces moved, numbers in the footer and in headers made huge."""
     bad = bytearray(data)
     start = footer_start(data)
-    way = dice.choice(["bits", "bits", "footer bits", "footer bits", "cut", "splice", "zeros", "varint", "varint", "swap"])
+    way = dice.choice(
+        ["bits", "bits", "footer bits", "footer bits", "cut", "splice", "zeros", "varint", "varint", "swap"]
+    )
     if way == "bits":
         for _ in range(dice.choice([1, 1, 3, 30])):
             bad[dice.randrange(len(bad))] ^= 1 << dice.randrange(8)
@@ -102,7 +106,12 @@ def mutated(data: bytes, dice: random.Random) -> bytes:
     elif way == "varint":  # a number of several bytes in the footer or in a page header becomes a huge one
         low, high = (start, len(bad)) if dice.random() < 0.6 else (0, max(1, start))
         at = dice.randrange(low, high)
-        huge = [b"\xff\xff\xff\xff\x0f", b"\xfe\xff\xff\xff\x0f", b"\x80\x80\x80\x80\x40", b"\xff\xff\xff\xff\xff\xff\xff\x7f"]
+        huge = [
+            b"\xff\xff\xff\xff\x0f",
+            b"\xfe\xff\xff\xff\x0f",
+            b"\x80\x80\x80\x80\x40",
+            b"\xff\xff\xff\xff\xff\xff\xff\x7f",
+        ]
         number = dice.choice(huge)
         bad[at : at + len(number)] = number
     else:

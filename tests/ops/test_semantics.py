@@ -17,6 +17,38 @@ from rowmill.errors import (
 )
 from rowmill.ops import get_embedding_sizes
 
+BIG, LARGEST, SMALLEST = 1.7e308, 1.7976931348623157e308, 5e-324
+
+
+@pytest.mark.parametrize(
+    "values, wanted",
+    [
+        ([BIG, -BIG, BIG, -BIG, 0.0], [1.0, -1.0, 1.0, -1.0, 0.0]),
+        ([LARGEST, LARGEST], [0.0, 0.0]),
+        ([LARGEST, -LARGEST], [1.0, -1.0]),  # the deviation is beyond float64: the largest float64 stands for it
+        ([BIG, 1.0, -1.0], [2 / 3**0.5, -1 / 3**0.5, -1 / 3**0.5]),
+        ([SMALLEST, 0.0, 2 * SMALLEST], [0.0, -1.0, 1.0]),
+        ([1e-310, 3e-310, 2e-310], [-1.0, 1.0, 0.0]),
+        ([1e200, -1e200, 3e200], [0.0, -1.0, 1.0]),
+        ([1e-200, 2e-200, 3e-200], [-1.0, 0.0, 1.0]),
+    ],
+)
+def test_normalize_of_extreme_values(values, wanted):
+    for dtype, digits in (("float64", 1e-14), ("float32", 1e-6)):
+        made = run(["x"] >> ops.Normalize(out_dtype=dtype), {"x": values})["x"].to_list()
+        assert made == pytest.approx(wanted, rel=digits, abs=digits)
+
+
+def test_other_operators_on_extreme_values():
+    values = [BIG, -BIG, 0.0]
+    assert run(["x"] >> ops.NormalizeMinMax(), {"x": values})["x"].to_list() == [1.0, 0.0, 0.5]
+    assert run(["x"] >> ops.NormalizeMinMax(), {"x": [SMALLEST, 0.0, 2 * SMALLEST]})["x"].to_list() == [0.5, 0.0, 1.0]
+    assert run(["x"] >> ops.FillMedian(), {"x": [BIG, BIG, None]})["x"].to_list() == [BIG] * 3
+    assert run(["x"] >> ops.LogOp(), {"x": [BIG, 1.0]})["x"].to_list() == pytest.approx([709.72680, 0.6931472])
+    stats = ops.DataStats()
+    run(["x"] >> stats, {"x": [BIG, -BIG]})
+    assert stats.output["x"]["std"] == LARGEST and stats.output["x"]["mean"] == 0.0
+
 
 def run(node, data, **options):
     frame = pl.DataFrame(data) if not isinstance(data, pl.DataFrame) else data

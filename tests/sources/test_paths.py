@@ -168,7 +168,8 @@ def test_mixed_schemes(twelve):
 
 
 @pytest.mark.parametrize(
-    "url", ["s3://bucket/w", "gs://b/w", "GS://b", "abfs://c@a/w", "http://x/w", "hdfs:///w", "a+b://c", "file://host/w"]
+    "url",
+    ["s3://bucket/w", "gs://b/w", "GS://b", "abfs://c@a/w", "http://x/w", "hdfs:///w", "a+b://c", "file://host/w"],
 )
 def test_a_url_is_no_local_path(url):
     with pytest.raises(ArgumentError, match="path is '"):

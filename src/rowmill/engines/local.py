@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,9 +48,10 @@ class LocalEngine:
                 raise
 
         with progress_bar("fitting", sum(f.rows for f in fragments), progress) as advance:
-            with ThreadPoolExecutor(self.threads, "rowmill-fit") as pool:
-                for done in [pool.submit(work, advance) for _ in range(self.threads)]:
-                    done.result()
+            if min(self.threads, len(fragments)) <= 1:
+                work(advance)  # an interrupt then reaches a function at once
+            else:
+                _run_threads(work, advance, self.threads, failed)
             return [statistic.finish(state) for statistic, state in zip(statistics, seen, strict=True)]
 
     def _spill(self, statistics: Sequence[Any], seen: list[Any], locks: Sequence[threading.Lock]) -> None:
@@ -61,6 +62,35 @@ class LocalEngine:
             with locks[largest]:
                 seen[largest] = statistics[largest].spill(seen[largest])
             sizes[largest] = 0
+
+
+def _run_threads(work: Callable[[Any], None], advance: Any, count: int, failed: threading.Event) -> None:
+    """Run `work` on some threads. An interrupt ends them after the fragments that they are at; it waits half a second.
+
+    Threads that are still in a user's function then are left alone: they end with it.
+    """
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work(advance)
+        except BaseException as error:  # noqa: BLE001 - raised again below
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, name=f"rowmill-fit-{n}", daemon=True) for n in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads:
+            thread.join()
+    except BaseException:
+        failed.set()
+        until = time.monotonic() + 0.5
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        raise
+    if errors:
+        raise errors[0]
 
 
 def _free_first(locks: Sequence[threading.Lock]) -> Iterator[int]:

@@ -6,11 +6,9 @@ looked up among those that the caller gives at loading.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from io import StringIO
 from pathlib import PurePath
 from typing import Any
 
@@ -18,27 +16,11 @@ import numpy as np
 import polars as pl
 
 from rowmill.errors import ArgumentError, UnknownFunctionError, WorkflowFileError
+from rowmill.graph.expressions import load_expression, save_expression
 from rowmill.graph.selector import ColumnSelector
 from rowmill.sources.types import polars_type, type_name
 
 MAX_DEPTH = 64
-
-# Of the expressions that Polars can write, those that only compute. Python functions, plug-ins and plans are not here.
-_NODES = {
-    "Column", "Columns", "Literal", "BinaryExpr", "Function", "Cast", "Alias", "Ternary", "Eval", "Filter", "Slice",
-    "Gather", "SortBy", "Sort", "KeepName", "Field", "Element",
-}  # fmt: skip
-_FUNCTIONS = {
-    "Boolean", "StringExpr", "ListExpr", "ArrayExpr", "TemporalExpr", "StructExpr", "Bitwise", "Trigonometry", "Pow",
-    "Clip", "Round", "RoundSF", "FillNullWithStrategy", "Hash", "CategoricalExpr", "Range",
-}  # fmt: skip
-
-
-_INNER = {"expr", "left", "right", "predicate", "truthy", "falsy", "evaluation", "offset", "length", "idx", 0}
-_SCALARS = {
-    "Null", "Boolean", "String", "Binary", "Int8", "Int16", "Int32", "Int64", "Int128", "UInt8", "UInt16", "UInt32",
-    "UInt64", "Float32", "Float64", "Decimal", "Date", "Datetime", "Duration", "Time", "List",
-}  # fmt: skip
 
 
 @dataclass
@@ -52,11 +34,22 @@ class Tables:
         return len(self.frames) - 1
 
 
-def encode(value: Any, tables: Tables, *, name: Callable[[Any], str]) -> Any:
-    """A setting as JSON data; `name` gives the name that a function is saved under."""
+def _saved(expr: pl.Expr) -> dict[str, Any]:
+    return {"$expression": save_expression(expr)}
+
+
+def encode(
+    value: Any,
+    tables: Tables,
+    *,
+    name: Callable[[Any], str],
+    expression: Callable[[pl.Expr], dict[str, Any]] = _saved,
+) -> Any:
+    """A setting as JSON data. `name` gives the name that a function is saved under, `expression` what is written of an
+    expression."""
 
     def inner(item: Any) -> Any:
-        return encode(item, tables, name=name)
+        return encode(item, tables, name=name, expression=expression)
 
     if isinstance(value, np.generic):
         value = value.item()
@@ -83,7 +76,7 @@ def encode(value: Any, tables: Tables, *, name: Callable[[Any], str]) -> Any:
     if isinstance(value, np.ndarray):
         return {"$array": tables.add(pl.DataFrame({"values": value.ravel()})), "shape": list(value.shape)}
     if isinstance(value, pl.Expr):
-        return {"$expr": checked_expression(_written(value))}
+        return expression(value)
     if isinstance(value, PurePath):
         return str(value)
     if isinstance(value, pl.DataType) or (isinstance(value, type) and not callable(getattr(value, "outputs", None))):
@@ -102,7 +95,7 @@ def decode(value: Any, read: Callable[[int], pl.DataFrame], functions: Mapping[s
         return decode(item, read, functions, depth + 1)
 
     if depth > MAX_DEPTH:
-        raise WorkflowFileError("settings are nested too deeply; this is no workflow that Rowmill wrote")
+        raise WorkflowFileError(f"settings are nested more than {MAX_DEPTH} deep; save the workflow again")
     if isinstance(value, list):
         return [inner(item) for item in value]
     if not isinstance(value, dict):
@@ -112,8 +105,13 @@ def decode(value: Any, read: Callable[[int], pl.DataFrame], functions: Mapping[s
         return {key: inner(item) for key, item in value.items()}
     kind = special[0]
     held = value[kind]
-    if kind not in _KINDS or set(value) - {kind, "shape"}:
-        raise WorkflowFileError(f"unknown kind of value {kind!r}; this is no workflow that Rowmill wrote")
+    if kind == "$expr":
+        raise WorkflowFileError(
+            "the workflow holds an expression in the format of Rowmill 0.1.0, which could run code and is not read any "
+            "more; build the workflow again from its source, fit it, and save it with this version"
+        )
+    if kind not in _KINDS or set(value) - {kind} != ({"shape"} if kind == "$array" else set()):
+        raise WorkflowFileError(f"unknown kind of value {kind[:40]!r}; save the workflow again")
     if kind == "$int":
         return int(_text(held, 400))
     if kind == "$float":
@@ -130,16 +128,17 @@ def decode(value: Any, read: Callable[[int], pl.DataFrame], functions: Mapping[s
     if kind == "$frame":
         return read(held)
     if kind == "$array":
-        return read(held).get_column("values").to_numpy().reshape(value["shape"])
+        return read(held).get_column("values").to_numpy().reshape(_shape(value["shape"]))
     if kind == "$dtype":
         return _text(held, 200)
-    if kind == "$expr":
-        return _expression(held)
+    if kind == "$expression":
+        return load_expression(held)
     return _function(_text(held, 1000), functions)
 
 
 _KINDS = {
-    "$int", "$float", "$tuple", "$dict", "$columns", "$series", "$frame", "$array", "$dtype", "$expr", "$function",
+    "$int", "$float", "$tuple", "$dict", "$columns", "$series", "$frame", "$array", "$dtype", "$expression",
+    "$function",
 }  # fmt: skip
 
 
@@ -158,6 +157,12 @@ def _text(value: Any, most: int) -> str:
     return value
 
 
+def _shape(value: Any) -> list[int]:
+    if len(_list(value)) > 8 or any(type(size) is not int or size < 0 for size in value):
+        raise WorkflowFileError(f"found {str(value)[:40]!r} where the shape of an array was wanted")
+    return _list(value)
+
+
 def _list(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise WorkflowFileError(f"found {type(value).__name__} where a list was wanted")
@@ -168,84 +173,3 @@ def _pairs(value: Any) -> list[Any]:
     if any(not isinstance(pair, list) or len(pair) != 2 for pair in _list(value)):
         raise WorkflowFileError("found something else where pairs of key and value were wanted")
     return _list(value)
-
-
-def _written(expr: pl.Expr) -> Any:
-    return json.loads(expr.meta.serialize(format="json"))
-
-
-def _expression(data: Any) -> pl.Expr:
-    """An expression, once it is clear that it only computes."""
-    checked_expression(data)
-    return pl.Expr.deserialize(StringIO(json.dumps(data)), format="json")
-
-
-def checked_expression(data: Any) -> Any:
-    """The JSON of an expression, refused unless each of its parts is known to be harmless."""
-    _check_expression(data, 0)
-    return data
-
-
-def _check_expression(data: Any, depth: int) -> None:
-    if depth > MAX_DEPTH:
-        raise WorkflowFileError("an expression is nested too deeply")
-    if isinstance(data, str):
-        if data not in _NODES:
-            raise _refused(data)
-        return
-    if not isinstance(data, dict) or len(data) != 1:
-        raise _refused(type(data).__name__)
-    ((node, parts),) = data.items()
-    if node not in _NODES:
-        raise _refused(node)
-    if node in ("Column", "Columns", "Field", "Element"):
-        return
-    if node == "Literal":
-        if not _is_plain(parts):
-            raise _refused("a literal that is no plain value")
-        return
-    if node == "Function":
-        name = parts.get("function") if isinstance(parts, dict) else None
-        if isinstance(name, dict) and set(name) - _FUNCTIONS:
-            raise _refused(str(sorted(set(name) - _FUNCTIONS)[0]))
-        if not isinstance(name, str | dict):
-            raise _refused("a function without a name")
-    for key, part in parts.items() if isinstance(parts, dict) else enumerate(parts):
-        if key in ("input", "by") and isinstance(part, list):
-            for item in part:
-                _check_expression(item, depth + 1)
-        elif key in _INNER:
-            _check_expression(part, depth + 1)
-        elif not _is_data(part):
-            raise _refused(str(key))
-
-
-def _is_plain(literal: Any) -> bool:
-    """Whether it is a number, a text, a time or a list of them; no Python object, no table."""
-    if not isinstance(literal, dict) or len(literal) != 1:
-        return False
-    ((kind, value),) = literal.items()
-    return kind == "Dyn" or (kind == "Scalar" and isinstance(value, dict) and set(value) <= _SCALARS)
-
-
-def _is_data(part: Any, depth: int = 0) -> bool:
-    """Whether it holds options only: no list of bytes, which is how Polars writes a Python function."""
-    if depth > 8:
-        return False
-    if isinstance(part, dict):
-        return not set(part) & _CODE and all(_is_data(item, depth + 1) for item in part.values())
-    if isinstance(part, list):
-        return len(part) < 100 and all(_is_data(item, depth + 1) for item in part)
-    return part is None or isinstance(part, str | bool | int | float)
-
-
-_CODE = {
-    "AnonymousFunction", "FfiPlugin", "PluginExpr", "SubPlan", "AnonymousAgg", "Python", "PythonUdf", "lib", "symbol",
-}  # fmt: skip
-
-
-def _refused(what: str) -> WorkflowFileError:
-    return WorkflowFileError(
-        f"an expression holds {what!r}, which a workflow can neither compare, save nor load safely; use LambdaOp with "
-        f"a function that is given again at loading"
-    )

@@ -91,7 +91,7 @@ class FitJob:
         start = self._rows_before.get(fragment.unit, 0) + fragment.start
         made: dict[int, pl.DataFrame] = {}
         for numbers, program in self._programs:
-            wide = program.run(program.numbered_rows(frame, start))
+            wide = program.run(frame, start)
             for number in numbers:
                 prefix = made_by(number)
                 names = {c: c.removeprefix(prefix) for c in wide.columns if c.startswith(prefix)}

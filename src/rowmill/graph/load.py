@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from rowmill.errors import RowmillError, UnknownFunctionError, WorkflowFileError
 from rowmill.graph.codec import decode
+from rowmill.graph.failures import UNEXPECTED
+from rowmill.graph.folder import Budget, Folder, too_large
+from rowmill.graph.limits import MAX_NODES, check_limits
+from rowmill.graph.literals import MAX_WIDTH
 from rowmill.graph.node import Apply, Concat, Named, Node, Only, Select, Without, walk
 from rowmill.graph.operator import Fitted, Operator
 from rowmill.graph.save import FORMAT, GRAPH, MANIFEST, VERSION, sha256, table_file
 from rowmill.graph.selector import ColumnSelector
+from rowmill.graph.tables import MAX_COLUMNS, read_table
 from rowmill.schema import Schema
 from rowmill.statistics.values import VERSION as HASH_VERSION
 
-MAX_JSON = 100 << 20
-MAX_NODES = 100_000
 MAX_TABLES = 100_000
+MAX_NAME = 65_536
+FAILURES: tuple[type[BaseException], ...] = (*UNEXPECTED, RowmillError)
+_COLUMN_KEYS = {"name", "dtype", "tags", "properties", "is_list", "width"}
 
 
 @dataclass(frozen=True)
@@ -39,27 +44,26 @@ class Loaded:
     learnt_from: str | None
 
 
-def load(path: str | PathLike[str], operators: Mapping[str, type[Operator]], functions: Mapping[str, Any]) -> Loaded:
+def load(path: Path, operators: Mapping[str, type[Operator]], functions: Mapping[str, Any], max_bytes: int) -> Loaded:
     """The workflow in a folder. Everything is checked before anything is built."""
-    folder = Path(path)
-    files = _checked_files(folder)
-    graph = _parsed(files[GRAPH])
+    budget = Budget(max_bytes)
+    with Folder(path) as folder:
+        files = _checked_files(folder, budget)
+    graph = _parsed(files[GRAPH], budget)
     _check(isinstance(graph, dict) and graph.get("format") == FORMAT, "it is no workflow")
     _check_version(graph.get("version"), VERSION)
     _check_version(graph.get("hash"), HASH_VERSION)
     tables: dict[int, pl.DataFrame] = {}
 
     def read(number: Any) -> pl.DataFrame:
-        _check(
-            isinstance(number, int) and not isinstance(number, bool) and 0 <= number < MAX_TABLES, "a table's number"
-        )
+        _check(type(number) is int and 0 <= number < MAX_TABLES, "a table's number")
         if number not in tables:
-            content = files.get(table_file(number))
-            _check(content is not None, f"table {number} is missing")
-            tables[number] = pl.read_parquet(BytesIO(content or b""))
+            name = table_file(number)
+            _check(name in files, f"table {number} is missing")
+            tables[number] = read_table(files[name], name, budget)
         return tables[number]
 
-    with loading(folder):
+    with loading(path):
         return _built(graph, operators, functions, read)
 
 
@@ -70,9 +74,10 @@ def loading(path: str | PathLike[str]) -> Iterator[None]:
         yield
     except (UnknownFunctionError, WorkflowFileError):
         raise
-    except (RowmillError, pl.exceptions.PolarsError, ArithmeticError, AttributeError, LookupError, TypeError,
-            ValueError, RecursionError, OSError, AssertionError, pl.exceptions.PanicException) as error:  # fmt: skip
-        raise WorkflowFileError(f"{path} holds no workflow that can be loaded: {error}; save it again") from error
+    except FAILURES as error:
+        raise WorkflowFileError(
+            f"{path} holds no workflow that can be loaded: {str(error)[:500]}; save it again"
+        ) from error
 
 
 def _built(graph: Any, operators: Mapping[str, Any], functions: Mapping[str, Any], read: Any) -> Loaded:
@@ -92,12 +97,28 @@ def _built(graph: Any, operators: Mapping[str, Any], functions: Mapping[str, Any
             fitted[index] = _state(entry["learnt"], read)
     order = {id(node): index for index, node in enumerate(walk(nodes[-1]))}
     _check(all(order.get(id(node)) == index for index, node in enumerate(nodes)), "the order of nodes")
+    check_limits(nodes[-1])
     root = graph.get("columns")
-    schema = None if root is None else Schema.from_json(json.dumps({"columns": root}))
+    schema = None if root is None else _schema(root)
     learnt_from, removed = graph.get("learnt_from"), graph.get("removed", [])
-    _check(learnt_from is None or isinstance(learnt_from, str), "learnt_from")
+    _check(learnt_from is None or (isinstance(learnt_from, str) and len(learnt_from) < 1_000), "learnt_from")
     _check(isinstance(removed, list) and all(isinstance(name, str) for name in removed), "removed")
     return Loaded(nodes[-1], fitted, frozenset(removed), schema, learnt_from)
+
+
+def _schema(root: Any) -> Schema:
+    """The columns of the table, each with its known properties only and of a type that there is."""
+    _check(isinstance(root, list) and len(root) <= MAX_COLUMNS, "the list of columns")
+    for column in root:
+        _check(isinstance(column, dict) and "name" in column and set(column) <= _COLUMN_KEYS, "a column")
+        _check(isinstance(column["name"], str) and len(column["name"]) <= MAX_NAME, "the name of a column")
+        tags, width, dtype = column.get("tags", []), column.get("width"), column.get("dtype", "unknown")
+        _check(isinstance(tags, list) and all(isinstance(tag, str) for tag in tags), "the tags of a column")
+        _check(isinstance(column.get("properties", {}), dict), "the properties of a column")
+        _check(isinstance(column.get("is_list", False), bool), "whether a column has lists")
+        _check(width is None or (type(width) is int and 1 <= width <= MAX_WIDTH), "the width of a column")
+        _check(isinstance(dtype, str) and len(dtype) <= 10_000 and dtype.count("[") <= 50, "the type of a column")
+    return Schema.from_json(json.dumps({"columns": root}))
 
 
 def _node(entry: Any, parents: tuple[Node, ...], operators: Mapping[str, Any], functions: Any, read: Any) -> Node:
@@ -107,7 +128,7 @@ def _node(entry: Any, parents: tuple[Node, ...], operators: Mapping[str, Any], f
     if kind == "Concat":
         return Concat(parents)
     if kind == "Named":
-        _check(len(parents) == 1 and isinstance(entry["name"], str), "a named part")
+        _check(len(parents) == 1 and isinstance(entry["name"], str) and len(entry["name"]) <= MAX_NAME, "a named part")
         return Named(entry["name"], parents[0])
     selector = decode(entry.get("columns"), read, {})
     _check(isinstance(selector, ColumnSelector), "a node's columns")
@@ -125,23 +146,35 @@ def _applied(entry: Any, parents: tuple[Node, ...], operators: Mapping[str, Any]
     operator = operators[name]
     decoded = {key: decode(value, read, functions) for key, value in settings.items()}
     if len(parents) > 1:  # what it needs besides its input is in the graph
-        _check(operator.needs is not None, f"more than one parent for {name}")
+        _check(operator.needs is not None and len(parents) == 2, f"more than one parent for {name}")
         decoded.setdefault(operator.needs, parents[1])
+    for key in operator.places:
+        decoded.pop(key, None)
+    for key in operator.tables:
+        _check(_is_table(decoded.get(key)), f"the setting {key} of {name}, which must be a table of the folder,")
     return Apply(operator.from_settings(decoded), parents)
+
+
+def _is_table(value: Any) -> bool:
+    """Whether a setting holds tables or values of the folder itself: no path, pattern or URL, alone or in a list."""
+    if isinstance(value, Mapping):
+        return all(isinstance(each, pl.DataFrame | pl.Series | np.ndarray | list | tuple) for each in value.values())
+    return value is None or isinstance(value, pl.DataFrame | pl.Series)
 
 
 def _state(entry: Any, read: Any) -> Fitted:
     _check(isinstance(entry, dict) and isinstance(entry.get("tables"), list), "what was learnt")
     values = decode(entry["values"], read, {})
     _check(isinstance(values, dict), "what was learnt")
-    named = {key: read(number) for key, number in entry["tables"] if isinstance(key, str)}
-    return Fitted(values, named)
+    for pair in entry["tables"]:
+        _check(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str), "what was learnt")
+    return Fitted(values, {key: read(number) for key, number in entry["tables"]})
 
 
-def _checked_files(folder: Path) -> dict[str, bytes]:
+def _checked_files(folder: Folder, budget: Budget) -> dict[str, bytes]:
     """The content of the files that the manifest lists, each as long and as it was written."""
-    manifest = _parsed(_content(folder, MANIFEST, MAX_JSON))
-    _check(isinstance(manifest, dict) and manifest.get("format") == FORMAT, f"{folder / MANIFEST} is of something else")
+    manifest = _parsed(folder.read(MANIFEST, budget.json_bytes, budget), budget)
+    _check(isinstance(manifest, dict) and manifest.get("format") == FORMAT, str(folder.path / MANIFEST))
     _check_version(manifest.get("version"), VERSION)
     listed = manifest.get("files")
     _check(isinstance(listed, dict) and 0 < len(listed) <= MAX_TABLES and GRAPH in listed, "the list of files")
@@ -149,9 +182,9 @@ def _checked_files(folder: Path) -> dict[str, bytes]:
     for name, facts in listed.items():
         known = name == GRAPH or (name.startswith("tables/") and name == table_file(_number(name)))
         _check(known, f"a file named {name[:60]!r}")
-        _check(isinstance(facts, dict) and type(facts.get("bytes")) is int, "the list of files")
-        content = _content(folder, name, facts["bytes"])
-        _check(len(content) == facts["bytes"] and sha256(content) == facts.get("sha256"), f"{name} has changed")
+        _check(isinstance(facts, dict) and type(facts.get("bytes")) is int and facts["bytes"] >= 0, "the list of files")
+        content = folder.read(name, budget.json_bytes if name == GRAPH else budget.limit, budget)
+        _check(len(content) == facts["bytes"] and sha256(content) == facts.get("sha256"), f"{name} has changed and")
         files[name] = content
     return files
 
@@ -161,28 +194,9 @@ def _number(name: str) -> int:
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 8 else -1
 
 
-def _content(folder: Path, name: str, most: int) -> bytes:
-    """A file of the folder itself: nothing that a link leads to."""
-    try:
-        directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            for part in name.split("/")[:-1]:
-                inside = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
-                os.close(directory)
-                directory = inside
-            handle = os.open(name.split("/")[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
-        finally:
-            os.close(directory)
-        with os.fdopen(handle, "rb") as file:
-            return file.read(most + 1)
-    except (OSError, ValueError) as error:
-        raise WorkflowFileError(
-            f"cannot read {folder / name}: {error}; wanted a folder that Workflow.save wrote"
-        ) from error
-
-
-def _parsed(content: bytes) -> Any:
-    _check(len(content) <= MAX_JSON, "a file that is too long")
+def _parsed(content: bytes, budget: Budget) -> Any:
+    if len(content) > budget.json_bytes:
+        raise too_large("the JSON of the workflow", budget.limit)
     try:
         return json.loads(content, object_pairs_hook=_unique, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:

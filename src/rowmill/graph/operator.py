@@ -18,12 +18,31 @@ from rowmill.errors import ArgumentError, NotFittedError
 from rowmill.graph.node import Node, apply
 from rowmill.graph.selector import Group
 from rowmill.schema import ColumnSchema, Schema
+from rowmill.sources.names import column
 from rowmill.statistics.statistic import Statistic
 from rowmill.statistics.table import Table
 
 T = TypeVar("T")
 
-ROW = "__row__"  # the number of a row in its table: a column that every table has, for operators that need it
+ROW = "\0row"  # the number of a row in its table: a column that every table has, for operators that need it
+
+
+@dataclass(frozen=True)
+class Call:
+    """A Python function of columns that gives one column. It runs on the thread that runs the workflow.
+
+    Never on Polars' threads: they would wait for the GIL while its holder waits for them. The columns come in the order
+    of `inputs`, under names that are no patterns. `users`: the function is the
+    user's own, and its errors come out as they are.
+    """
+
+    function: Callable[[list[pl.Series]], pl.Series]
+    inputs: Mapping[str, pl.Expr]
+    label: str
+    users: bool = False
+
+
+Value = pl.Expr | Call
 
 
 @dataclass(frozen=True)
@@ -31,7 +50,7 @@ class Output:
     """A column that an operator makes: its description, and how it is computed (None: `change` makes it)."""
 
     column: ColumnSchema
-    value: pl.Expr | None
+    value: Value | None
 
 
 @dataclass(frozen=True)
@@ -46,7 +65,7 @@ class Inputs:
 
     def __getitem__(self, name: str) -> pl.Expr:
         """The expression of an input column."""
-        return self.exprs[name] if name in self.exprs else pl.col(name)
+        return self.exprs[name] if name in self.exprs else column(name)
 
     def column(self, name: str) -> ColumnSchema:
         """The description of an input column, or of one that the operator depends on."""
@@ -98,6 +117,8 @@ class Operator(metaclass=_Applicable):
     """Columns in, columns out. Subclasses are frozen dataclasses of their settings."""
 
     needs: ClassVar[str | None] = None  # the setting that names columns, or holds a node, needed besides the input
+    places: ClassVar[tuple[str, ...]] = ()  # settings that say where to write: neither saved nor loaded
+    tables: ClassVar[tuple[str, ...]] = ()  # settings that may be the path of a table; saved and loaded as tables only
 
     @property
     def rowwise(self) -> bool:
@@ -109,6 +130,16 @@ class Operator(metaclass=_Applicable):
         """Whether other rows come out than go in; if so, `change` says which."""
         return False
 
+    @property
+    def users(self) -> bool:
+        """Whether `change` calls a function of the user's own, whose errors come out as they are."""
+        return False
+
+    @property
+    def growth(self) -> float:
+        """How many times as large as its input the output can be, by what the settings say."""
+        return 1.0
+
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         """The columns made. Before fitting (`fitted` is None) only their descriptions are used."""
         raise ArgumentError(
@@ -116,7 +147,7 @@ class Operator(metaclass=_Applicable):
             f"a column as LambdaOp(f), or an expression as Expr(...)"
         )
 
-    def shared(self, inputs: Inputs, fitted: Fitted | None) -> Mapping[str, pl.Expr]:
+    def shared(self, inputs: Inputs, fitted: Fitted | None) -> Mapping[str, Value]:
         """Columns that several outputs are computed from; they are there as inputs of these names."""
         return {}
 
@@ -153,7 +184,7 @@ class StatOperator(Operator):
         """What has to be known of the input columns, each under a name of the operator's choice."""
         raise NotImplementedError
 
-    def measured(self, inputs: Inputs) -> Mapping[str, pl.Expr]:
+    def measured(self, inputs: Inputs) -> Mapping[str, Value]:
         """Columns that the statistics look at besides the input columns."""
         return {}
 
@@ -189,11 +220,9 @@ class Change:
     columns: pl.DataFrame
 
 
-def one_per_column(
-    inputs: Inputs, make: Callable[[ColumnSchema, pl.Expr], tuple[ColumnSchema, pl.Expr]]
-) -> list[Output]:
+def one_per_column(inputs: Inputs, make: Callable[[ColumnSchema, pl.Expr], tuple[ColumnSchema, Value]]) -> list[Output]:
     """An output for every input column, by a function of its description and expression."""
-    return [Output(*make(column, inputs[column.name])) for column in inputs.schema]
+    return [Output(*make(each, inputs[each.name])) for each in inputs.schema]
 
 
 def by_leaf(column: ColumnSchema, value: pl.Expr, change: Callable[[pl.Expr], pl.Expr]) -> pl.Expr:

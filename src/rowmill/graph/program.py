@@ -1,70 +1,37 @@
 """From a graph to a query: the expressions of all operators nested into one selection, cut only where they must be.
 
 A resolved graph comes in; a `Program` that turns a frame of the table into a frame of the wanted columns goes out. It
-is cut into steps where rows change, and where a column that is costly to make is used more than once.
+is cut into steps where a Python function runs, where rows change, where a column that is costly to make is used more
+than once, and where expressions would be nested too deeply.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import polars as pl
 
 from rowmill.errors import ArgumentError
+from rowmill.graph.failures import typed
 from rowmill.graph.node import Apply, Concat, Named, Node, Only, Select, Without, walk
-from rowmill.graph.operator import ROW, Inputs, Operator, StatOperator
+from rowmill.graph.operator import ROW, Call, Inputs, Operator, StatOperator, Value
 from rowmill.graph.resolve import Resolved
+from rowmill.graph.steps import FEW, Calls, Columns, Rows, Step, roots, used
+from rowmill.sources.names import frame_of, safe
 
 Values = dict[str, pl.Expr]
-FEW = 1024  # rows for which handing columns to other threads takes longer than the work
-
-
-@dataclass(frozen=True)
-class Columns:
-    """A step that adds columns to the frame."""
-
-    exprs: Mapping[str, pl.Expr]
-
-    def run(self, frame: pl.DataFrame) -> pl.DataFrame:
-        add = frame.with_columns_seq if frame.height <= FEW else frame.with_columns
-        return add(expr.alias(name) for name, expr in self.exprs.items())
-
-    @property
-    def reads(self) -> set[str]:
-        return _roots(self.exprs.values())
-
-
-@dataclass(frozen=True)
-class Rows:
-    """A step that changes which rows there are, by an operator on some columns; new columns get a prefix."""
-
-    operator: Operator
-    inputs: Inputs
-    taken: Mapping[str, pl.Expr]
-    prefix: str
-
-    def run(self, frame: pl.DataFrame) -> pl.DataFrame:
-        given = frame.select(expr.alias(name) for name, expr in self.taken.items())
-        change = self.operator.change(given, self.inputs)
-        made = change.columns.rename(lambda name: self.prefix + name)
-        if change.rows is None:
-            return made
-        kept = frame[change.rows]
-        return kept.hstack(made.get_columns()) if made.width else kept
-
-    @property
-    def reads(self) -> set[str]:
-        return _roots(self.taken.values())
+WIDE = 32  # columns read by one expression, each as often as it stands there: filling reads its input three times
+DEEP = 32  # operators whose expressions are nested into one another; Polars walks through expressions recursively
 
 
 @dataclass(frozen=True)
 class Program:
     """Steps on a frame, and the columns that come out. `inputs` are the table's columns that it reads."""
 
-    steps: tuple[Columns | Rows, ...]
+    steps: tuple[Step, ...]
     outputs: Mapping[str, pl.Expr]
     inputs: tuple[str, ...]
     numbered: bool  # whether it needs the number of each row, in a column named ROW
@@ -76,24 +43,25 @@ class Program:
         """Whether each row that goes in comes out, and depends on no other: any slice of a table can be made alone."""
         return self.rowwise and not self.changes_rows
 
-    def run(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The columns made of the rows of a frame."""
+    def run(self, frame: pl.DataFrame, start: int = 0) -> pl.DataFrame:
+        """The columns made of the rows of a frame; `start` is the number of its first row in the table."""
+        if any(safe(name) != name for name in frame.columns):
+            taken = [frame.get_column(name).alias(safe(name)) for name in self.inputs]
+            frame = frame_of(taken) if taken else pl.DataFrame(height=frame.height)
+        if self.numbered:
+            frame = frame.with_columns(pl.int_range(start, start + frame.height, dtype=pl.Int64, eager=True).alias(ROW))
         for step in self.steps:
-            frame = step.run(frame)
+            with typed_query():
+                frame = step.run(frame)
         if not self.outputs:
             return pl.DataFrame(height=frame.height)
         select = frame.select_seq if frame.height <= FEW else frame.select
-        return select(self._named)
+        with typed_query():
+            return select(self._named)
 
     @cached_property
     def _named(self) -> list[pl.Expr]:
         return [expr.alias(name) for name, expr in self.outputs.items()]
-
-    def numbered_rows(self, frame: pl.DataFrame, start: int) -> pl.DataFrame:
-        """The frame with the numbers of its rows, if the program needs them."""
-        if not self.numbered:
-            return frame
-        return frame.with_columns(pl.int_range(start, start + frame.height, dtype=pl.Int64, eager=True).alias(ROW))
 
 
 def compile_outputs(resolved: Resolved, columns: Sequence[str] | None = None, *, training: bool = False) -> Program:
@@ -113,7 +81,12 @@ def compile_inputs(resolved: Resolved, nodes: Sequence[Apply]) -> Program:
         inputs = compiler.inputs(node)
         prefix = made_by(resolved.number[id(node)])
         columns = {name: inputs[name] for name in (*inputs.schema.column_names, *inputs.needed.column_names)}
-        for name, expr in {**columns, **operator.measured(inputs)}.items():
+        measured = operator.measured(inputs)
+        for name in measured:
+            if name in columns:
+                raise ArgumentError(f"{operator.label} needs the name {name!r} for itself; rename that column")
+        measured = compiler.called(measured, f"{prefix}measured ")
+        for name, expr in {**columns, **measured}.items():
             outputs[prefix + name] = expr
     return compiler.program(outputs)
 
@@ -136,7 +109,8 @@ class _Compiler:
     def __init__(self, resolved: Resolved, targets: Sequence[Node], training: bool) -> None:
         self._resolved = resolved
         self._training = training
-        self._steps: list[Columns | Rows] = []
+        self._steps: list[Step] = []
+        self._depth: dict[int, int] = {}
         self._values: dict[int, Values] = {}
         self._rowwise = True
         self._new_rows: str | None = None  # the operator after which the table's own columns are gone
@@ -159,15 +133,16 @@ class _Compiler:
         return replace(self._resolved.inputs(node), exprs={**exprs, ROW: pl.col(ROW)}, training=self._training)
 
     def program(self, outputs: Values) -> Program:
-        steps, wanted = _used(self._steps, _roots(outputs.values()))
+        steps, wanted = used(self._steps, roots(outputs.values()))
         changes = any(isinstance(step, Rows) for step in steps)
-        inputs = tuple(name for name in self._resolved.root.column_names if name in wanted)
+        inputs = tuple(name for name in self._resolved.root.column_names if safe(name) in wanted)
         return Program(steps, outputs, inputs, ROW in wanted, self._rowwise, changes)
 
     def _compile(self, node: Node) -> Values:
+        self._depth[id(node)] = max((self._depth[id(parent)] for parent in node.parents), default=0)
         if isinstance(node, Select):
             self._check_rows(node)
-            return {name: pl.col(name) for name in self._resolved.schema(node).column_names}
+            return {name: pl.col(safe(name)) for name in self._resolved.schema(node).column_names}
         if isinstance(node, Apply):
             return self._applied(node)
         if isinstance(node, Concat):
@@ -188,14 +163,24 @@ class _Compiler:
         if operator.changes_rows:
             return self._changed(node, operator, inputs, made_by(number))
         if shared := operator.shared(inputs, fitted):
-            names = {name: made_by(number) + name for name in shared}
-            self._steps.append(Columns({names[name]: expr for name, expr in shared.items()}))
-            inputs = replace(inputs, exprs={**inputs.exprs, **{n: pl.col(column) for n, column in names.items()}})
+            prefix = f"{made_by(number)}shared "
+            inputs = replace(inputs, exprs={**inputs.exprs, **self._kept(self.called(shared, prefix), prefix)})
         made = {output.column.name: output.value for output in operator.outputs(inputs, fitted)}
-        values = {name: value for name, value in made.items() if value is not None}
-        if len(self._resolved.consumers[number]) > 1 and id(node) not in self._targets:
+        values = self.called({name: value for name, value in made.items() if value is not None}, made_by(number))
+        often = len(self._resolved.consumers[number]) > 1 and id(node) not in self._targets
+        self._depth[id(node)] += 1
+        wide = any(len(expr.meta.root_names()) > WIDE for expr in values.values())
+        if often or wide or self._depth[id(node)] >= DEEP:
+            self._depth[id(node)] = 0
             return self._kept(values, made_by(number))
         return values
+
+    def called(self, values: Mapping[str, Value], prefix: str) -> Values:
+        """The same columns, with those that functions make put into the frame."""
+        calls = {prefix + name: value for name, value in values.items() if isinstance(value, Call)}
+        if calls:
+            self._steps.append(Calls(calls))
+        return {n: pl.col(prefix + n) if isinstance(value, Call) else value for n, value in values.items()}
 
     def _kept(self, values: Values, prefix: str) -> Values:
         """The same columns, computed once and put into the frame."""
@@ -212,12 +197,13 @@ class _Compiler:
         taken = {name: inputs[name] for name in (*inputs.schema.column_names, *inputs.needed.column_names)}
         self._steps.append(Rows(operator, replace(inputs, exprs={}), taken, prefix))
         outputs = list(operator.outputs(inputs, self._resolved.state(node)))
+        given = {output.column.name: output.value for output in outputs if output.value is not None}
+        made = self.called(given, f"{prefix}after ")
         if all(output.value is None for output in outputs):
             self._check_alone(node)
             self._new_rows = operator.label
         return {
-            output.column.name: pl.col(prefix + output.column.name) if output.value is None else output.value
-            for output in outputs
+            output.column.name: made.get(output.column.name, pl.col(prefix + output.column.name)) for output in outputs
         }
 
     def _check_alone(self, node: Apply) -> None:
@@ -242,25 +228,16 @@ def _mixed(label: str) -> ArgumentError:
     )
 
 
-def _roots(exprs: Any) -> set[str]:
-    return {name for expr in exprs for name in expr.meta.root_names()}
-
-
 def _is_plain(expr: pl.Expr) -> bool:
     """Whether it is just a column."""
     return expr.meta.is_column()
 
 
-def _used(steps: Sequence[Columns | Rows], wanted: set[str]) -> tuple[tuple[Columns | Rows, ...], set[str]]:
-    """The steps that the wanted columns need, and the columns of the table that these need."""
-    kept: list[Columns | Rows] = []
-    for step in reversed(steps):
-        if isinstance(step, Columns):
-            exprs = {name: expr for name, expr in step.exprs.items() if name in wanted}
-            if not exprs:
-                continue
-            wanted = wanted - set(exprs)
-            step = Columns(exprs)
-        kept.append(step)
-        wanted = wanted | step.reads
-    return tuple(reversed(kept)), wanted
+@contextmanager
+def typed_query() -> Iterator[None]:
+    """Errors of Polars' queries as errors of Rowmill. Errors of a user's function come out as they are."""
+    try:
+        yield
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        with typed("the workflow"):
+            raise error

@@ -7,10 +7,13 @@ from functools import cached_property
 from typing import Any
 
 from rowmill.errors import ArgumentError, ColumnError, closest
+from rowmill.graph.failures import typed
 from rowmill.graph.node import Apply, Concat, Named, Node, Only, Select, Without, walk
 from rowmill.graph.operator import Fitted, Inputs, Operator, Output, StatOperator
 from rowmill.graph.selector import Group, members
 from rowmill.schema import ColumnSchema, Schema
+
+MAX_LETTERS = 50_000_000  # of the names of all columns of all nodes, and 64 for each column: some 700,000 columns
 
 
 class Resolved:
@@ -27,8 +30,10 @@ class Resolved:
         self.removed = removed
         self._schemas: dict[int, Schema] = {}
         self._groups: dict[int, tuple[Group, ...]] = {}
-        for node in self.nodes:
-            self._resolve(node)
+        self._letters = 0
+        with typed("reading the graph"):
+            for node in self.nodes:
+                self._resolve(node)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Resolved, (self.output, self.root, self.fitted, self.removed)
@@ -79,15 +84,19 @@ class Resolved:
         schema, groups = self._columns(node)
         number = self.number[id(node)]
         self._schemas[number], self._groups[number] = schema, groups
+        self._letters += sum(64 + len(name) for name in schema.column_names)
+        if self._letters > MAX_LETTERS:
+            raise ArgumentError(
+                f"the {number + 1} nodes up to {node.label[:80]} have too many columns, or names that are too long; "
+                f"use fewer operators or columns"
+            )
 
     def _columns(self, node: Node) -> tuple[Schema, tuple[Group, ...]]:
         if isinstance(node, Select):
             return self._selected(node.selector.resolve(self.root).grouped_names, self.root, allow=self.removed)
         parents = [self.schema(parent) for parent in node.parents]
         if isinstance(node, Concat):
-            schema = Schema()
-            for parent in parents:
-                schema = schema + parent
+            schema = Schema({column.name: column for parent in parents for column in parent}.values())
             return schema, tuple(dict.fromkeys(g for parent in node.parents for g in self.groups(parent)))
         if isinstance(node, Named):
             return parents[0], self.groups(node.parents[0])

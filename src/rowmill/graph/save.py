@@ -12,13 +12,16 @@ import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from io import BytesIO
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from rowmill.errors import ArgumentError
+import polars as pl
+
+from rowmill.errors import ArgumentError, WorkflowFileError
 from rowmill.graph.codec import Tables, encode
+from rowmill.graph.expressions import save_expression
 from rowmill.graph.functions import letters_of
+from rowmill.graph.limits import check_limits
 from rowmill.graph.node import Apply, Named, Node, Only, Select, Without, walk
 from rowmill.graph.operator import Fitted, Operator
 from rowmill.schema import Schema
@@ -26,12 +29,12 @@ from rowmill.sinks.staging import staged_folder
 from rowmill.statistics.values import VERSION as HASH_VERSION
 
 FORMAT = "rowmill.workflow"
-VERSION = 1
+VERSION = 2  # 1: expressions in Polars' own format, which are not read any more
 GRAPH, MANIFEST = "workflow.json", "_metadata.json"
 
 
 def save(
-    path: str | PathLike[str],
+    path: Path,
     output: Node,
     fitted: Mapping[int, Fitted],
     removed: frozenset[str],
@@ -39,11 +42,14 @@ def save(
     learnt_from: str | None,
 ) -> None:
     """Write a workflow to a folder, which appears when all of it is written."""
+    check_limits(output)
     tables = Tables()
     graph = describe(output, fitted, tables, function_name)
     graph |= {"removed": sorted(removed), "learnt_from": learnt_from}
     graph["columns"] = None if root is None else json.loads(root.to_json())["columns"]
-    with staged_folder(Path(path)) as folder:
+    for frame in tables.frames:
+        check_table(frame)
+    with staged_folder(path) as folder:
         files = {GRAPH: json.dumps(graph, indent=1, allow_nan=False).encode()}
         for number, frame in enumerate(tables.frames):
             written = BytesIO()
@@ -59,8 +65,19 @@ def save(
         (folder / MANIFEST).write_text(json.dumps(manifest, indent=1))
 
 
-def describe(output: Node, fitted: Mapping[int, Fitted], tables: Tables, name: Callable[[Any], str]) -> dict[str, Any]:
-    """The graph and its states as JSON data; frames go to `tables`."""
+def check_table(frame: pl.DataFrame) -> None:
+    """Refuse columns that cannot be read back."""
+    for name, dtype in frame.schema.items():
+        if dtype in (pl.Int128, pl.UInt128, pl.Object):
+            raise ArgumentError(
+                f"cannot save a table with column {name!r} of type {dtype}; cast it to int64, float64 or string first"
+            )
+
+
+def describe(
+    output: Node, fitted: Mapping[int, Fitted], tables: Tables, name: Callable[[Any], str], **forms: Any
+) -> dict[str, Any]:
+    """The graph and its states as JSON data; frames go to `tables`. `forms`: see `encode`."""
     nodes = list(walk(output))
     number = {id(node): index for index, node in enumerate(nodes)}
     described = []
@@ -71,7 +88,7 @@ def describe(output: Node, fitted: Mapping[int, Fitted], tables: Tables, name: C
         elif isinstance(node, Named):
             entry["name"] = node.name
         elif isinstance(node, Apply):
-            entry |= _described_operator(node.operator, tables, name)
+            entry |= _described_operator(node.operator, tables, name, forms)
         if index in fitted:
             state = fitted[index]
             entry["learnt"] = {
@@ -82,7 +99,9 @@ def describe(output: Node, fitted: Mapping[int, Fitted], tables: Tables, name: C
     return {"format": FORMAT, "version": VERSION, "hash": HASH_VERSION, "nodes": described}
 
 
-def _described_operator(operator: Operator, tables: Tables, name: Callable[[Any], str]) -> dict[str, Any]:
+def _described_operator(
+    operator: Operator, tables: Tables, name: Callable[[Any], str], forms: dict[str, Any]
+) -> dict[str, Any]:
     from rowmill.ops import OPERATORS
 
     kind = type(operator).__name__
@@ -95,7 +114,7 @@ def _described_operator(operator: Operator, tables: Tables, name: Callable[[Any]
     for key, value in operator.settings().items():
         if key == operator.needs and any(value is needed for needed in operator.dependencies()):
             continue  # it is in the graph, as a parent
-        settings[key] = encode(value, tables, name=name)
+        settings[key] = None if key in operator.places else encode(value, tables, name=name, **forms)
     return {"operator": kind, "settings": settings}
 
 
@@ -114,12 +133,25 @@ def fingerprint(output: Node, fitted: Mapping[int, Fitted], removed: frozenset[s
     """Letters that change with any setting, function or statistic; and what they cannot tell of a function, if so."""
     tables, doubts = Tables(), list[str]()
     name = partial(letters_of, doubts=doubts)
-    text = json.dumps(describe(output, fitted, tables, name), sort_keys=True) + repr(sorted(removed))
+    described = describe(output, fitted, tables, name, expression=partial(_written, doubts=doubts))
+    text = json.dumps(described, sort_keys=True) + repr(sorted(removed))
     seen = hashlib.sha256(text.encode())
     for frame in tables.frames:
         seen.update(repr(frame.schema).encode())
         seen.update(frame.hash_rows(seed=0).to_numpy().tobytes() if frame.width else b"")
     return seen.hexdigest()[:16], doubts[0] if doubts else ""
+
+
+def _written(expr: pl.Expr, doubts: list[str]) -> dict[str, Any]:
+    """An expression as Polars writes it: to compare, never to read. One that cannot be saved may hold a function."""
+    try:
+        save_expression(expr)
+    except WorkflowFileError:
+        doubts.append("an expression that cannot be saved")
+    try:
+        return {"$expr": json.loads(expr.meta.serialize(format="json"))}
+    except (pl.exceptions.PolarsError, ValueError):
+        return {"$expr": str(expr)}
 
 
 def table_file(number: int) -> str:

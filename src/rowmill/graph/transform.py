@@ -7,10 +7,12 @@ import threading
 import polars as pl
 
 from rowmill.errors import ColumnError
+from rowmill.graph.failures import typed
 from rowmill.graph.node import Select
 from rowmill.graph.program import Program, compile_outputs
 from rowmill.graph.resolve import Resolved
 from rowmill.schema import Schema
+from rowmill.sources.names import frame_of
 from rowmill.sources.types import column_schema, frame_type, leaf_type
 
 
@@ -35,7 +37,8 @@ class Transformation:
         wanted = tuple(self.output_schema.column_names) if columns is None else columns
         with self._lock:
             if (wanted, training) not in self._steps:
-                program = compile_outputs(self.resolved, wanted, training=training)
+                with typed("preparing the workflow"):
+                    program = compile_outputs(self.resolved, wanted, training=training)
                 self._steps[wanted, training] = Step(program, self.input_schema)
             return self._steps[wanted, training]
 
@@ -52,11 +55,12 @@ class Step:
     def __init__(self, program: Program, schema: Schema) -> None:
         self.program = program
         self.inputs = program.inputs
-        self._dtypes = {name: frame_type(schema[name]) for name in program.inputs}
+        with typed("reading the types of the columns"):
+            self._dtypes = {name: frame_type(schema[name]) for name in program.inputs}
 
     def run(self, frame: pl.DataFrame, start: int = 0) -> pl.DataFrame:
         """The columns made of a frame whose first row has the number `start` in its table."""
-        return self.program.run(self.program.numbered_rows(self._fitting(frame), start))
+        return self.program.run(self._fitting(frame), start)
 
     def _fitting(self, frame: pl.DataFrame) -> pl.DataFrame:
         found = frame.schema
@@ -66,28 +70,29 @@ class Step:
         strange = {name: dtype for name, dtype in self._dtypes.items() if found[name] != dtype}
         if not strange:
             return frame
-        return pl.DataFrame([_cast(frame.get_column(name), dtype) for name, dtype in self._dtypes.items()])
+        return frame_of(_cast(frame.get_column(name), dtype) for name, dtype in self._dtypes.items())
 
 
 def _cast(column: pl.Series, dtype: pl.DataType) -> pl.Series:
     """The column in the type it was fitted in, with the same values. A float is rounded to one of less precision."""
+    name, column = column.name, column.alias("values")
     if column.dtype.is_float() and dtype.is_integer():
         column = column.fill_nan(None)  # what pandas makes of a missing integer
     try:
         made = column.cast(dtype)
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise ColumnError(
-            f"column {column.name!r} is {column.dtype}, and was {dtype} when the workflow was fitted; {error}"
+            f"column {name!r} is {column.dtype}, and was {dtype} when the workflow was fitted; {error}"
         ) from error
     if _leaf(column.dtype).is_float() and _leaf(dtype).is_integer():
         cut = column.explode() if isinstance(column.dtype, pl.List | pl.Array) else column
         fractions = cut.filter(cut != cut.round())
         if len(fractions):
             raise ColumnError(
-                f"column {column.name!r} has {fractions[0]}, and was {column_schema(column.name, dtype).dtype} when "
+                f"column {name!r} has {fractions[0]}, and was {column_schema(name, dtype).dtype} when "
                 f"the workflow was fitted; round it, or fit the workflow on floats"
             )
-    return made
+    return made.alias(name)
 
 
 def _leaf(dtype: pl.DataType) -> pl.DataType:

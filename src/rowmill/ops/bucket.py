@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from rowmill.errors import ArgumentError, ColumnError, DtypeError, closest
-from rowmill.graph.operator import Fitted, Inputs, Operator, Output, numeric, one_per_column
-from rowmill.ops.columns import like, per_column, retagged, whole_number
+from rowmill.graph.operator import Call, Fitted, Inputs, Operator, Output, Value, numeric, one_per_column
+from rowmill.ops.columns import per_column, retagged, whole_number
 from rowmill.ops.embedding import embedding_size
 from rowmill.schema import ColumnSchema, Tags
 from rowmill.statistics.values import hashes, over_leaves
@@ -51,7 +52,7 @@ class Bucketize(Operator):
             return sorted(map(float, given[name]))
         return sorted(map(float, given(name) if callable(given) else given))
 
-    def _binned(self, column: ColumnSchema, value: pl.Expr) -> tuple[ColumnSchema, pl.Expr]:
+    def _binned(self, column: ColumnSchema, value: pl.Expr) -> tuple[ColumnSchema, Value]:
         edges = np.array(self._edges(numeric(column, self).name))
         made = _sized(column, len(edges) + 1).with_dtype("int32")
 
@@ -59,7 +60,7 @@ class Bucketize(Operator):
             numbers = leaves.cast(pl.Float64).fill_null(float("nan")).to_numpy()
             return pl.Series(leaves.name, np.digitize(numbers, edges).astype(np.int32))
 
-        return made, value.map_batches(lambda s: over_leaves(s, bins), return_dtype=like(column, "int32"))
+        return made, Call(lambda given: over_leaves(given[0], bins), {column.name: value}, self.label)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,14 +78,15 @@ class HashBucket(Operator):
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         wanted = per_column(self.num_buckets, inputs.schema, "num_buckets")
 
-        def made(column: ColumnSchema, value: pl.Expr) -> tuple[ColumnSchema, pl.Expr]:
+        def made(column: ColumnSchema, value: pl.Expr) -> tuple[ColumnSchema, Value]:
             if column.name not in wanted:
                 return column, value
             buckets, column = wanted[column.name], column.as_list()
-            hashed = value.map_batches(
-                lambda s: over_leaves(s, lambda leaves: _bucket([leaves], buckets)), return_dtype=like(column, "int32")
-            )
-            return _sized(column, buckets).with_dtype("int32"), hashed
+
+            def hashed(given: list[pl.Series]) -> pl.Series:
+                return over_leaves(given[0], lambda leaves: _bucket([leaves], buckets))
+
+            return _sized(column, buckets).with_dtype("int32"), Call(hashed, {column.name: value}, self.label)
 
         return one_per_column(inputs, made)
 
@@ -109,12 +111,8 @@ class HashedCross(Operator):
                 raise ArgumentError(f"HashedCross got {group}; wanted at least two columns to cross")
             buckets = self._buckets(group)
             column = ColumnSchema("_X_".join(group), "int32")
-            row = pl.struct(inputs[name].alias(name) for name in group)
-            value = row.map_batches(
-                lambda rows, n=buckets: _bucket(rows.struct.unnest().get_columns(), n),  # type: ignore[misc]
-                return_dtype=pl.Int32,
-            )
-            yield Output(_sized(column, buckets), value)
+            given = {name: inputs[name] for name in group}
+            yield Output(_sized(column, buckets), Call(partial(_bucket, buckets=buckets), given, self.label))
 
     def _buckets(self, group: tuple[str, ...]) -> int:
         if not isinstance(self.num_buckets, Mapping):
@@ -128,7 +126,8 @@ def _check_buckets(given: Any) -> None:
     if isinstance(given, bool) or not isinstance(given, int | Mapping):
         raise DtypeError(f"num_buckets is {given!r}; wanted a whole number, or a dict of them")
     for value in given.values() if isinstance(given, Mapping) else [given]:
-        whole_number(value, "num_buckets", 1)
+        if whole_number(value, "num_buckets", 1) >= 1 << 31:
+            raise ArgumentError(f"num_buckets is {value}; wanted less than 2**31, as buckets are int32")
 
 
 def _sized(column: ColumnSchema, buckets: int) -> ColumnSchema:

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from os import PathLike
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
 
 from rowmill.errors import ArgumentError, UnseenValueError
-from rowmill.graph.operator import Fitted, Inputs, Output, StatOperator
+from rowmill.graph.operator import Call, Fitted, Inputs, Output, StatOperator
 from rowmill.graph.selector import Group, members
-from rowmill.ops.columns import check_names, like, retagged
+from rowmill.ops.columns import check_names, retagged
 from rowmill.ops.embedding import embedding_size
-from rowmill.ops.vocabulary import Vocabulary, given_vocabulary, named, write_vocabulary
+from rowmill.ops.vocabulary import Vocabulary, given_vocabulary, named, read_vocabulary, write_vocabulary
 from rowmill.schema import ColumnSchema, Tags
 from rowmill.sizes import parse_bytes
+from rowmill.sources.names import columns as named_columns
 from rowmill.sources.types import frame_type, polars_type
 from rowmill.statistics.counts import COUNT, Ranked, Values
 from rowmill.statistics.lookup import Lookup
@@ -39,6 +41,9 @@ class Categorify(StatOperator):
     `out_path`: where to write the vocabularies as Parquet when fitting; nowhere by default. `dtype`: int64 by default.
     `cardinality_memory_limit`: counts larger than this go to disk. The rest is accepted and means nothing here.
     """
+
+    places: ClassVar[tuple[str, ...]] = ("out_path",)
+    tables: ClassVar[tuple[str, ...]] = ("vocabs",)
 
     freq_threshold: int | Mapping[str, int] = 0
     out_path: str | None = None
@@ -78,6 +83,17 @@ class Categorify(StatOperator):
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < (name == "num_buckets"):
                 raise ArgumentError(f"{name} is {given!r}; wanted a positive whole number, or a dict of them by column")
+            if value >= 1 << 53:
+                raise ArgumentError(f"{name} is {value}; wanted less than 2**53")
+
+    def settings(self) -> dict[str, Any]:
+        given = super().settings()
+        if isinstance(self.vocabs, Mapping):  # the values of files, which may be gone when a saved workflow is loaded
+            given["vocabs"] = {
+                name: read_vocabulary(values) if isinstance(values, str | PathLike) else values
+                for name, values in self.vocabs.items()
+            }
+        return given
 
     def vocabularies(self, inputs: Inputs) -> list[Vocabulary]:
         """What is encoded together: one vocabulary for each column or group."""
@@ -174,18 +190,22 @@ class Categorify(StatOperator):
 
     def _encoded(
         self, inputs: Inputs, vocabulary: Vocabulary, columns: Sequence[str], fitted: Fitted, start: int
-    ) -> pl.Expr:
+    ) -> Call:
         dtype = polars_type(self.dtype or "int64")
         table = fitted.tables[vocabulary.name]
-        find = partial(fitted.once, vocabulary.name, lambda: Lookup(table.frame.select(vocabulary.keys)))
+        find = partial(fitted.once, vocabulary.name, lambda: Lookup(table.frame.select(named_columns(vocabulary.keys))))
         strict = self.unseen == "error"
-        encode = partial(_codes, find=find, buckets=vocabulary.buckets, start=start, dtype=dtype, strict=strict)
+        named = "_".join(columns)
+        encode = partial(
+            _codes, name=named, find=find, buckets=vocabulary.buckets, start=start, dtype=dtype, strict=strict
+        )
         if vocabulary.combined:
-            row = pl.struct(inputs[name].alias(name) for name in columns)
-            return row.map_batches(lambda rows: encode(rows.struct.unnest().get_columns()), return_dtype=dtype)
-        return inputs[columns[0]].map_batches(
-            lambda values: over_leaves(values, lambda leaves: encode([leaves])),
-            return_dtype=like(inputs.column(columns[0]).as_list(), self.dtype or "int64"),
+            return Call(encode, {name: inputs[name] for name in columns}, self.label)
+        name = columns[0]
+        return Call(
+            lambda given: over_leaves(given[0], lambda leaves: encode([leaves])),
+            {name: inputs[name]},
+            self.label,
         )
 
     @property
@@ -195,9 +215,9 @@ class Categorify(StatOperator):
 
 
 def _codes(
-    columns: list[pl.Series], *, find: Any, buckets: int, start: int, dtype: pl.DataType, strict: bool
+    columns: list[pl.Series], *, name: str, find: Any, buckets: int, start: int, dtype: pl.DataType, strict: bool
 ) -> pl.Series:
-    columns = [without_nan(column) for column in columns]
+    columns = [without_nan(column.alias(f"column {n}")) for n, column in enumerate(columns)]
     places = find().find(columns)
     codes = places.astype(np.int64)
     codes += OOV + buckets  # an unseen value, at place -1, gets the last of the out-of-vocabulary codes
@@ -205,7 +225,7 @@ def _codes(
     if strict or buckets > 1:
         unseen = places < 0 if null is None else (places < 0) & ~null
         if strict and unseen.any():
-            raise _refused(columns, unseen)
+            raise _refused(name, columns, unseen)
         if buckets > 1 and unseen.any():
             hashed = hashes([column.filter(pl.Series(unseen)) for column in columns])
             codes[unseen] = OOV + (hashed % np.uint64(buckets)).astype(np.int64)
@@ -213,7 +233,7 @@ def _codes(
         codes[null] = NULL
     if start:
         codes += start
-    made = pl.Series(columns[0].name, codes)
+    made = pl.Series("codes", codes)
     return made if made.dtype == dtype else made.cast(dtype)
 
 
@@ -226,11 +246,11 @@ def _all_null(columns: list[pl.Series]) -> Any:
     return np.logical_and.reduce([column.is_null().to_numpy() for column in columns])
 
 
-def _refused(columns: list[pl.Series], unseen: Any) -> UnseenValueError:
+def _refused(name: str, columns: list[pl.Series], unseen: Any) -> UnseenValueError:
     rows = pl.DataFrame(columns).filter(pl.Series(unseen)).unique(maintain_order=True).head(3).rows()
     shown = [row[0] if len(row) == 1 else row for row in rows]
     return UnseenValueError(
-        f"column {'_'.join(c.name for c in columns)!r} has values that were not there when the workflow was fitted: "
+        f"column {name!r} has values that were not there when the workflow was fitted: "
         f"{shown}; fit again, or use Categorify(unseen='oov')"
     )
 

@@ -22,6 +22,10 @@ class FillMissing(Operator):
     fill_val: Any = 0
     add_binary_cols: bool = False
 
+    @property
+    def growth(self) -> float:
+        return max(1.0, len(self.fill_val) / 16) if isinstance(self.fill_val, str | bytes) else 1.0
+
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         for column in inputs.schema:
             fill = _fitting(self.fill_val, column)

@@ -12,10 +12,11 @@ import numpy as np
 import polars as pl
 
 from rowmill.errors import ArgumentError, ColumnError, closest
-from rowmill.graph.operator import Change, Fitted, Inputs, Operator, Output, StatOperator, numeric
+from rowmill.graph.operator import Call, Change, Fitted, Inputs, Operator, Output, StatOperator, Value, numeric
 from rowmill.graph.selector import members
 from rowmill.schema import ColumnSchema, Tags
 from rowmill.sources.frames import as_frame
+from rowmill.sources.names import columns, frame_of
 from rowmill.sources.types import column_schema, frame_type, polars_type
 from rowmill.statistics.groups import GroupSums
 from rowmill.statistics.lookup import Lookup
@@ -41,6 +42,7 @@ class JoinGroupby(StatOperator):
     """
 
     needs: ClassVar[str] = "cont_cols"
+    places: ClassVar[tuple[str, ...]] = ("out_path",)
 
     cont_cols: Any = None
     stats: Sequence[str] = ("count",)
@@ -75,7 +77,9 @@ class JoinGroupby(StatOperator):
                 keyed = {key: polars_type(inputs.column(key).dtype) for key in keys}
                 tables[self._name(group)] = pl.DataFrame(schema={**keyed, **{n: polars_type(d) for n, d, _ in made}})
             else:
-                tables[self._name(group)] = found.select(*keys, *(e.cast(polars_type(d)).alias(n) for n, d, e in made))
+                tables[self._name(group)] = found.select(
+                    *columns(keys), *(e.cast(polars_type(d)).alias(n) for n, d, e in made)
+                )
         return Fitted({}, tables)
 
     def _columns_of(self, group: Any, inputs: Inputs) -> list[tuple[str, str, pl.Expr]]:
@@ -97,7 +101,7 @@ class JoinGroupby(StatOperator):
             made.extend((self.name_sep.join((name, cont, stat)), _STATS[stat], exprs[stat]) for stat in wanted)
         return made
 
-    def shared(self, inputs: Inputs, fitted: Fitted | None) -> Mapping[str, pl.Expr]:
+    def shared(self, inputs: Inputs, fitted: Fitted | None) -> Mapping[str, Value]:
         if fitted is None:
             return {}
         return {f"place {self._name(g)}": _found(inputs, members(g), self._name(g), fitted) for g in inputs.groups}
@@ -108,8 +112,8 @@ class JoinGroupby(StatOperator):
                 for name, dtype, _ in self._columns_of(group, inputs):
                     yield Output(_statistic(name, dtype), inputs[members(group)[0]])
                 continue
-            table = fitted.tables[self._name(group)].frame.drop(members(group))
-            for values in table.get_columns():  # what they were made of may be gone
+            table = fitted.tables[self._name(group)].frame
+            for values in (c for c in table.get_columns() if c.name not in members(group)):  # their source may be gone
                 dtype = column_schema(values.name, values.dtype).dtype
                 yield Output(_statistic(values.name, dtype), _taken(inputs[f"place {self._name(group)}"], values))
 
@@ -129,6 +133,8 @@ class JoinExternal(Operator):
     of its columns to take. `how`: "left" (nulls where nothing is found) or "inner" (such rows go). A key that is there
     several times gives a row for each, unless `drop_duplicates_ext`. `kind_ext` and `cache` mean nothing here.
     """
+
+    tables: ClassVar[tuple[str, ...]] = ("df_ext",)
 
     df_ext: Any
     on: str | Sequence[str]
@@ -162,17 +168,29 @@ class JoinExternal(Operator):
     def _table(self) -> pl.DataFrame:
         """The table under our names of its keys, with the columns that are wanted."""
         wanted = [c for c in self.columns_ext or self.df_ext.columns if c not in self._theirs]
-        frame: pl.DataFrame = self.df_ext.select(*self._theirs, *wanted)
+        frame: pl.DataFrame = self.df_ext.select(columns([*self._theirs, *wanted]))
         frame = frame.rename(dict(zip(self._theirs, self._keys, strict=True)))
-        return frame.unique(self._keys, keep="first", maintain_order=True) if self.drop_duplicates_ext else frame
+        if not self.drop_duplicates_ext:
+            return frame
+        return frame.filter(frame.select(columns(self._keys)).to_struct().is_first_distinct())
 
     @cached_property
     def changes_rows(self) -> bool:
-        return self.how == "inner" or bool(self._table.select(self._keys).is_duplicated().any())
+        return self.how == "inner" or self._most > 1
+
+    @cached_property
+    def _most(self) -> int:
+        """How often the most frequent key is there."""
+        keys = self._table.select(columns(self._keys)).to_struct().alias("key").to_frame()
+        return int(keys.group_by("key").len("count").get_column("count").max() or 0)  # type: ignore[arg-type]
+
+    @property
+    def growth(self) -> float:
+        return float(self._most)
 
     @cached_property
     def _lookup(self) -> Lookup:
-        return Lookup(self._table.select(self._keys))
+        return Lookup(self._table.select(columns(self._keys)))
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         for key in self._keys:
@@ -197,40 +215,56 @@ class JoinExternal(Operator):
             value = None if self.changes_rows else _taken(inputs["place"], values)
             yield Output(column_schema(name, values.dtype), value)
 
-    def shared(self, inputs: Inputs, fitted: Fitted | None) -> Mapping[str, pl.Expr]:
-        row = pl.struct(inputs[key].alias(key) for key in self._keys)
-        find = row.map_batches(lambda r: _places(self._lookup, r.struct.unnest().get_columns()), return_dtype=pl.UInt32)
-        return {"place": find}
+    def shared(self, inputs: Inputs, fitted: Fitted | None) -> Mapping[str, Value]:
+        given = {key: inputs[key] for key in self._keys}
+        return {"place": Call(lambda keys: _places(self._lookup, keys), given, self.label)}
 
     def change(self, frame: pl.DataFrame, inputs: Inputs) -> Change:
-        keyed = frame.select(self._keys).with_row_index("__left__")
-        keyed = keyed.cast({key: self._table.schema[key] for key in self._keys})
+        keys = [f"key {number}" for number in range(len(self._keys))]  # names that mean nothing to Polars
+        ours = [
+            frame.get_column(key).alias(n).cast(self._table.schema[key])
+            for key, n in zip(self._keys, keys, strict=True)
+        ]
+        theirs = [self._table.get_column(key).alias(n) for key, n in zip(self._keys, keys, strict=True)]
         how: Any = self.how
-        joined = keyed.join(self._table, on=self._keys, how=how, nulls_equal=True, maintain_order="left_right")
-        return Change(joined["__left__"], joined.drop("__left__", *self._keys))
+        joined = (
+            pl.DataFrame(ours)
+            .with_row_index("left")
+            .join(
+                pl.DataFrame(theirs).with_row_index("right"),
+                on=keys,
+                how=how,
+                nulls_equal=True,
+                maintain_order="left_right",
+            )
+        )
+        found = joined.get_column("right")
+        new = [c for c in self._table.get_columns() if c.name not in self._keys]
+        return Change(joined.get_column("left"), frame_of(c.alias("values").gather(found).alias(c.name) for c in new))
 
 
-def _found(inputs: Inputs, keys: tuple[str, ...], name: str, fitted: Fitted) -> pl.Expr:
-    """The place of each row among the keys of a learnt table, as an expression."""
+def _found(inputs: Inputs, keys: tuple[str, ...], name: str, fitted: Fitted) -> Call:
+    """The place of each row among the keys of a learnt table."""
     table = fitted.tables[name]
-    find = partial(fitted.once, name, lambda: Lookup(table.frame.select(keys)))
-    row = pl.struct(inputs[key].alias(key) for key in keys)
-    return row.map_batches(lambda rows: _places(find(), rows.struct.unnest().get_columns()), return_dtype=pl.UInt32)
+    find = partial(fitted.once, name, lambda: Lookup(table.frame.select(columns(keys))))
+    return Call(lambda given: _places(find(), given), {key: inputs[key] for key in keys}, "JoinGroupby")
 
 
-def _places(lookup: Lookup, columns: list[pl.Series]) -> pl.Series:
-    places = lookup.find(columns)
+def _places(lookup: Lookup, keys: list[pl.Series]) -> pl.Series:
+    places = lookup.find(keys)
     found = pl.Series("place", np.maximum(places, 0).astype(np.uint32))
     return found if (places >= 0).all() else found.set(pl.Series(places < 0), None)
 
 
-def _taken(place: pl.Expr, values: pl.Series) -> pl.Expr:
+def _taken(place: pl.Expr, values: pl.Series) -> Call:
     """The values at these places; null for a place that is null."""
-    if not len(values):
-        return place.map_batches(
-            lambda p: pl.repeat(None, len(p), dtype=values.dtype, eager=True), return_dtype=values.dtype
-        )
-    return place.map_batches(lambda p: values.gather(p), return_dtype=values.dtype)
+
+    def take(given: list[pl.Series]) -> pl.Series:
+        if not len(values):
+            return pl.repeat(None, len(given[0]), dtype=values.dtype, eager=True)
+        return values.alias("values").gather(given[0])
+
+    return Call(take, {"place": place}, "a join")
 
 
 def _table(given: Any) -> pl.DataFrame:

@@ -28,6 +28,11 @@ class ListSlice(Operator):
     pad_value: float = 0.0
 
     def __post_init__(self) -> None:
+        for name, place in (("start", self.start), ("end", 0 if self.end is None else self.end)):
+            if isinstance(place, bool) or not isinstance(place, int) or abs(place) >= 1 << 31:
+                raise ArgumentError(f"{name} is {place!r}; wanted a whole number of less than 2**31")
+        if isinstance(self.pad_value, bool) or not isinstance(self.pad_value, int | float):
+            raise ArgumentError(f"pad_value is {self.pad_value!r}; wanted a number")
         if self.pad and self._length is None:
             raise ArgumentError(
                 f"cannot pad items {self.start} to {self.end}: how many they are differs; give both ends"
@@ -44,6 +49,10 @@ class ListSlice(Operator):
         if end is None:
             return -start
         return max(0, end - start) if (start >= 0) == (end >= 0) else None
+
+    @property
+    def growth(self) -> float:
+        return max(1.0, (self._length or 0) / 2) if self.pad else 1.0
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         return one_per_column(inputs, self._sliced)

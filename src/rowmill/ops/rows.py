@@ -9,10 +9,12 @@ from typing import Any, ClassVar
 import polars as pl
 
 from rowmill.errors import ArgumentError
+from rowmill.graph.expressions import growth, save_expression
 from rowmill.graph.operator import Change, Fitted, Inputs, Operator, Output, numeric, one_per_column
 from rowmill.ops.columns import retagged
 from rowmill.schema import ColumnSchema, Tags
-from rowmill.sources.frames import as_pandas
+from rowmill.sources.frames import as_pandas, from_pandas
+from rowmill.sources.names import column, columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,21 +32,35 @@ class Filter(Operator):
     def changes_rows(self) -> bool:
         return True
 
+    @property
+    def users(self) -> bool:
+        return not isinstance(self.f, pl.Expr)
+
+    @property
+    def growth(self) -> float:
+        return growth(save_expression(self.f)) if isinstance(self.f, pl.Expr) else 1.0
+
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
-        return one_per_column(inputs, lambda column, value: (column, value))
+        return one_per_column(inputs, lambda each, value: (each, value))
 
     def change(self, frame: pl.DataFrame, inputs: Inputs) -> Change:
         return Change(self._kept(frame), pl.DataFrame())
 
     def _kept(self, frame: pl.DataFrame) -> pl.Series:
         if isinstance(self.f, pl.Expr):
-            return frame.select(self.f.alias("kept")).to_series().fill_null(value=False).arg_true()
+            flags = frame.select(self.f.alias("kept")).to_series()
+            if flags.dtype != pl.Boolean or len(flags) != frame.height:
+                raise ArgumentError(
+                    f"the expression of Filter gave {len(flags)} values of {flags.dtype} for {frame.height} rows; "
+                    f"wanted a boolean for each row"
+                )
+            return flags.fill_null(value=False).arg_true()
         import pandas as pd
 
         result = self.f(as_pandas(frame))
         if isinstance(result, pd.DataFrame):
             return pl.Series(result.index.to_numpy()).cast(pl.UInt32)
-        kept = result if isinstance(result, pl.Series) else pl.Series(pl.from_pandas(pd.Series(result)))
+        kept = result if isinstance(result, pl.Series) else from_pandas(pd.Series(result))
         if kept.dtype != pl.Boolean or len(kept) != frame.height:
             raise ArgumentError(
                 f"the function of Filter gave {len(kept)} values of {kept.dtype} for {frame.height} rows; wanted a "
@@ -62,11 +78,11 @@ class Dropna(Operator):
         return True
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
-        return one_per_column(inputs, lambda column, value: (column, value))
+        return one_per_column(inputs, lambda each, value: (each, value))
 
     def change(self, frame: pl.DataFrame, inputs: Inputs) -> Change:
         floats = [c.name for c in inputs.schema if c.dtype.startswith("float") and not c.is_list]
-        kept = frame.with_columns(pl.col(floats).fill_nan(None)) if floats else frame
+        kept = frame.with_columns(column(name).fill_nan(None) for name in floats) if floats else frame
         full = kept.select(pl.all_horizontal(pl.all().is_not_null()).alias("full")).to_series()
         return Change(full.arg_true(), pl.DataFrame())
 
@@ -118,20 +134,23 @@ class Groupby(Operator):
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         for key in self._keys:
             yield Output(inputs.schema[key], None)
-        for column, agg in self._pairs(inputs):
-            yield Output(_aggregated(column, agg, self.name_sep), None)
+        for each, agg in self._pairs(inputs):
+            yield Output(_aggregated(each, agg, self.name_sep), None)
 
     def change(self, frame: pl.DataFrame, inputs: Inputs) -> Change:
         if self.sort_cols:
             by = _many(self.sort_cols)
-            frame = frame.sort(by, descending=not self.ascending, maintain_order=True, nulls_last=False)
+            frame = frame.sort(columns(by), descending=not self.ascending, maintain_order=True, nulls_last=False)
         made = [
-            _AGGREGATIONS[agg][0](pl.col(column.name)).alias(f"{column.name}{self.name_sep}{agg}")
-            for column, agg in self._pairs(inputs)
+            _AGGREGATIONS[agg][0](column(each.name)).alias(f"{each.name}{self.name_sep}{agg}")
+            for each, agg in self._pairs(inputs)
         ]
         casts = {f"{c.name}{self.name_sep}{a}": dtype for c, a in self._pairs(inputs) if (dtype := _AGGREGATIONS[a][1])}
-        grouped = frame.group_by(self._keys, maintain_order=True).agg(made).sort(self._keys)
-        return Change(None, grouped.cast({name: getattr(pl, dtype) for name, dtype in casts.items()}))
+        keys = columns(self._keys)
+        grouped = frame.group_by(keys, maintain_order=True).agg(made).sort(keys)
+        return Change(
+            None, grouped.with_columns(column(name).cast(getattr(pl, dtype)) for name, dtype in casts.items())
+        )
 
 
 # The aggregation, and the type of its result where it is not that of the column.
@@ -175,18 +194,23 @@ class DifferenceLag(Operator):
     partition_cols: str | Sequence[str]
     shift: int | Sequence[int] = 1
 
+    def __post_init__(self) -> None:
+        for shift in [self.shift] if isinstance(self.shift, int) else self.shift:
+            if isinstance(shift, bool) or not isinstance(shift, int) or abs(shift) >= 1 << 31:
+                raise ArgumentError(f"shift is {shift!r}; wanted a whole number of less than 2**31, or a list of them")
+
     @property
     def rowwise(self) -> bool:
         return False
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         for shift in [self.shift] if isinstance(self.shift, int) else self.shift:
-            for column in inputs.schema:
-                x = inputs[numeric(column, self).name].cast(pl.Float64)
+            for each in inputs.schema:
+                x = inputs[numeric(each, self).name].cast(pl.Float64)
                 keys = [inputs[key] for key in inputs.needed.column_names]
                 same = pl.all_horizontal([key.eq_missing(key.shift(shift)) for key in keys])
                 value = pl.when(same).then(x - x.shift(shift)).cast(pl.Float32)
-                made = retagged(column.with_name(f"{column.name}_difference_lag_{shift}"), Tags.CONTINUOUS)
+                made = retagged(each.with_name(f"{each.name}_difference_lag_{shift}"), Tags.CONTINUOUS)
                 yield Output(made.with_dtype("float32"), value)
 
 

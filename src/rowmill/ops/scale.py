@@ -28,6 +28,9 @@ class Clip(Operator):
     max_value: float | None = None
 
     def __post_init__(self) -> None:
+        for name, bound in (("min_value", self.min_value), ("max_value", self.max_value)):
+            if bound is not None and (isinstance(bound, bool | str) or not hasattr(bound, "__float__")):
+                raise ArgumentError(f"{name} is {bound!r}; wanted a number")
         if self.min_value is None and self.max_value is None:
             raise ArgumentError("Clip was given neither min_value nor max_value; give at least one")
         if self.min_value is not None and self.max_value is not None and self.min_value > self.max_value:
@@ -58,16 +61,25 @@ class LogOp(Operator):
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         def made(column: ColumnSchema, value: pl.Expr) -> tuple[ColumnSchema, pl.Expr]:
             made = retagged(numeric(column, self), Tags.CONTINUOUS).with_dtype("float32")
-            return made, by_leaf(column, value, lambda x: (x.cast(pl.Float32) + 1).log())
+            if column.dtype != "float64":
+                return made, by_leaf(column, value, lambda x: (x.cast(pl.Float32) + 1).log())
+            return made, by_leaf(column, value, _log_of_large)
 
         return one_per_column(inputs, made)
+
+
+def _log_of_large(x: pl.Expr) -> pl.Expr:
+    """log(x + 1) in float32, of values too that only float64 can hold."""
+    small = (x.cast(pl.Float32) + 1).log()
+    return pl.when(x.is_finite() & (x > 3e38)).then((x + 1).log().cast(pl.Float32)).otherwise(small)
 
 
 @dataclass(frozen=True)
 class Normalize(StatOperator):
     """Less the mean, divided by the standard deviation (of a sample: ddof 1). A constant column becomes 0.
 
-    Statistics are exact sums in any order; nulls, NaN and infinite values take no part in them.
+    Statistics are exact sums in any order; nulls, NaN and infinite values take no part in them. A standard deviation
+    that is too large for a float64 (of values near 1.8e308) counts as the largest float64.
     """
 
     out_dtype: Any = None
@@ -97,7 +109,7 @@ class Normalize(StatOperator):
         if fitted is None:
             return made, value
         mean, std = fitted.values["means"][column.name], fitted.values["stds"][column.name]
-        return made, by_leaf(column, value, lambda x: _shifted(x, mean, std or 1.0).cast(dtype))
+        return made, by_leaf(column, value, lambda x: _shifted(x, mean, std=std or 1.0).cast(dtype))
 
     @property
     def means(self) -> dict[str, float]:
@@ -108,9 +120,24 @@ class Normalize(StatOperator):
         return dict(self.learnt.values["stds"])
 
 
-def _shifted(value: pl.Expr, start: float, unit: float) -> pl.Expr:
-    """(value - start) / unit, by a product: Polars divides a column and a single row differently in the last bit."""
-    return (value.cast(pl.Float64) - start) * (1.0 / unit)
+_HUGE, _TINY = 2.0**960, 2.0**-960  # beyond them a difference, a product or 1 / x may leave float64's range
+_DOWN, _UP = 2.0**-64, 2.0**200
+
+
+def _shifted(value: pl.Expr, start: float, *, std: float | None = None, stop: float = 0.0) -> pl.Expr:
+    """(value - start) / unit, where the unit is `std`, or `stop - start`.
+
+    By a product: Polars divides a column and a single row differently in the last bit. Extreme numbers are scaled by a
+    power of two first, which is exact, so that nothing in between leaves the range of a float64.
+    """
+    value = value.cast(pl.Float64)
+    if max(abs(start), abs(stop), std or 0.0) > _HUGE:
+        unit = stop * _DOWN - start * _DOWN if std is None else std * _DOWN
+        return (value * _DOWN - start * _DOWN) * (1.0 / unit)
+    unit = stop - start if std is None else std
+    if unit < _TINY:
+        return (value - start) * _UP * (1.0 / (unit * _UP))
+    return (value - start) * (1.0 / unit)
 
 
 @dataclass(frozen=True)
@@ -136,7 +163,7 @@ class NormalizeMinMax(StatOperator):
             return made, value
         low, high = fitted.values["mins"][column.name], fitted.values["maxs"][column.name]
         if high > low:
-            return made, by_leaf(column, value, lambda x: _shifted(x, low, high - low).cast(dtype))
+            return made, by_leaf(column, value, lambda x: _shifted(x, low, stop=high).cast(dtype))
         return made, by_leaf(column, value, lambda x: pl.when(x.is_not_null()).then(pl.lit(0.5, dtype)))
 
     @property

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from rowmill.errors import ArgumentError
-from rowmill.graph.operator import Fitted, Inputs, Operator, Output
+from rowmill.graph.operator import Call, Fitted, Inputs, Operator, Output
 from rowmill.schema import ColumnSchema, Tags
 
 Sparse = tuple[Any, Any, Any]  # row starts, columns, values, as in a CSR matrix
@@ -49,14 +49,14 @@ class ColumnSimilarity(Operator):
                 raise ArgumentError(f"ColumnSimilarity got {group!r}; wanted pairs of columns: [('a', 'b')]")
             a, b = group
             column = ColumnSchema(f"{a}_{b}_sim", "float64", frozenset({Tags.CONTINUOUS}))
-            row = pl.struct(inputs[a].alias("left"), inputs[b].alias("right"))
-            yield Output(column, row.map_batches(self._compared, return_dtype=pl.Float64))
+            given = {"left": inputs[a], "right": inputs[b]}
+            yield Output(column, Call(self._compared, given, self.label))
 
-    def _compared(self, rows: pl.Series) -> pl.Series:
+    def _compared(self, given: list[pl.Series]) -> pl.Series:
         from rowmill.statistics import kernels
 
-        left, right = (rows.struct.field(side).cast(pl.Int64).fill_null(-1).to_numpy() for side in ("left", "right"))
-        alike = np.empty(len(rows))
+        left, right = (side.cast(pl.Int64).fill_null(-1).to_numpy() for side in given)
+        alike = np.empty(len(left))
         kernels.dot_rows(left, right, *self._sides, alike)
         return pl.Series("sim", alike)
 
@@ -76,7 +76,18 @@ def _sparse(given: Any) -> Sparse:
         rows, columns = np.nonzero(dense)
         values = dense[rows, columns]
         starts = np.searchsorted(rows, np.arange(len(dense) + 1))
-    return starts.astype(np.int64), columns.astype(np.int64), values.astype(np.float64)
+    checked = starts.astype(np.int64), columns.astype(np.int64), values.astype(np.float64)
+    _check_sparse(*checked)
+    return checked
+
+
+def _check_sparse(starts: Any, columns: Any, values: Any) -> None:
+    """Refuse row starts that lead outside of the values: the kernel that reads them does not look."""
+    flat = starts.ndim == columns.ndim == values.ndim == 1
+    if not flat or len(columns) != len(values) or not len(starts) or starts[0] != 0 or starts[-1] != len(values):
+        raise ArgumentError("features have row starts that do not fit their values; give the parts of a CSR matrix")
+    if (np.diff(starts) < 0).any() or (len(columns) and columns.min() < 0):
+        raise ArgumentError("features have descending row starts or negative columns; give the parts of a CSR matrix")
 
 
 def _weighted(features: Sparse, metric: str) -> Sparse:
@@ -85,7 +96,8 @@ def _weighted(features: Sparse, metric: str) -> Sparse:
         return features
     if metric == "tfidf":
         rows = len(starts) - 1
-        values = values * np.log(rows / np.bincount(columns))[columns]
+        _, place, count = np.unique(columns, return_inverse=True, return_counts=True)
+        values = values * np.log(rows / count)[place]
     length = np.sqrt(np.add.reduceat(np.append(values * values, 0.0), starts[:-1].clip(max=len(values))))
     length[np.diff(starts) == 0] = 0.0
     norm = np.repeat(np.where(length > 0, length, 1.0), np.diff(starts))

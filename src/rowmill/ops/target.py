@@ -11,16 +11,17 @@ import numpy as np
 import polars as pl
 
 from rowmill.errors import ArgumentError
-from rowmill.graph.operator import ROW, Fitted, Inputs, Output, StatOperator, numeric
+from rowmill.graph.operator import ROW, Call, Fitted, Inputs, Output, StatOperator, Value, numeric
 from rowmill.graph.selector import members
 from rowmill.ops.columns import whole_number
 from rowmill.schema import ColumnSchema, Tags
+from rowmill.sources.names import columns as columns_named
 from rowmill.sources.types import polars_type
 from rowmill.statistics.groups import GroupSums
 from rowmill.statistics.lookup import Lookup
 from rowmill.statistics.moments import Moments
 
-FOLD = "__fold__"
+FOLD = "\0fold"
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,7 @@ class TargetEncoding(StatOperator):
     """
 
     needs: ClassVar[str] = "target"
+    places: ClassVar[tuple[str, ...]] = ("out_path",)
 
     target: Any
     target_mean: float | None = None
@@ -56,18 +58,27 @@ class TargetEncoding(StatOperator):
     def __post_init__(self) -> None:
         if self.kfold is not None and whole_number(self.kfold, "kfold", 1) > 255:
             raise ArgumentError(f"kfold is {self.kfold}; wanted at most 255")
+        if self.fold_seed is not None and abs(whole_number(self.fold_seed, "fold_seed", -(1 << 63))) >= 1 << 63:
+            raise ArgumentError(f"fold_seed is {self.fold_seed}; wanted a number of at most 63 bits")
+        for name, value in (("p_smooth", self.p_smooth), ("target_mean", self.target_mean)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+                raise ArgumentError(f"{name} is {value!r}; wanted a number")
 
     @property
     def folds(self) -> int:
         return 3 if self.kfold is None else self.kfold
 
-    def measured(self, inputs: Inputs) -> Mapping[str, pl.Expr]:
+    def measured(self, inputs: Inputs) -> Mapping[str, Value]:
         return {FOLD: self._fold(inputs)}
 
-    def _fold(self, inputs: Inputs) -> pl.Expr:
+    def shared(self, inputs: Inputs, fitted: Fitted | None) -> Mapping[str, Value]:
+        return {FOLD: self._fold(inputs)} if fitted is not None and inputs.training and self.folds > 1 else {}
+
+    def _fold(self, inputs: Inputs) -> Value:
         if self.fold_seed is None:
             return (inputs[ROW] % self.folds).cast(pl.UInt8)
-        return inputs[ROW].map_batches(partial(_drawn, seed=self.fold_seed, folds=self.folds), return_dtype=pl.UInt8)
+        draw = partial(_drawn, seed=self.fold_seed, folds=self.folds)
+        return Call(lambda columns: draw(columns[0]), {ROW: inputs[ROW]}, self.label)
 
     def statistics(self, inputs: Inputs) -> Mapping[str, Any]:
         targets = tuple(numeric(column, self).name for column in inputs.needed)
@@ -95,8 +106,8 @@ class TargetEncoding(StatOperator):
             columns = {f"{t}.{f}": pl.Float64 for t in means for f in ("all", *range(self.folds))}
             keyed = {key: polars_type(inputs.column(key).dtype) for key in keys}
             return pl.DataFrame(schema={**keyed, **columns})
-        every = sums.select(keys).unique(maintain_order=True)
-        place = Lookup(every).find(sums.select(keys).get_columns())
+        every = sums.select(columns_named(keys)).unique(maintain_order=True)
+        place = Lookup(every).find([sums.get_column(key) for key in keys])
         fold = sums[FOLD].to_numpy()
         made = []
         for target, mean in means.items():
@@ -126,23 +137,22 @@ class TargetEncoding(StatOperator):
             value = inputs[members(group)[0]] if fitted is None else self._encoded(inputs, group, target, fitted)
             yield Output(column, value)
 
-    def _encoded(self, inputs: Inputs, group: Any, target: str, fitted: Fitted) -> pl.Expr:
+    def _encoded(self, inputs: Inputs, group: Any, target: str, fitted: Fitted) -> Call:
         keys, name = members(group), self._name(group)
         table, mean = fitted.tables[name], fitted.values["means"][target]
         training = inputs.training and self.folds > 1
         columns = [f"{target}.{fold}" for fold in range(self.folds)] if training else [f"{target}.all"]
         dtype = polars_type(self.out_dtype or "float32")
 
-        def encode(rows: pl.Series) -> pl.Series:
-            given = rows.struct.unnest()
-            places = fitted.once(name, lambda: Lookup(table.frame.select(keys))).find(given.select(keys).get_columns())
-            known = fitted.once("/".join((name, *columns)), lambda: _with_default(table.frame.select(columns), mean))
-            fold = given[FOLD].to_numpy() if training else 0
+        def encode(given: list[pl.Series]) -> pl.Series:
+            lookup = fitted.once(name, lambda: Lookup(table.frame.select(columns_named(keys))))
+            places = lookup.find(given[: len(keys)])
+            known = fitted.once("/".join((name, *columns)), lambda: _with_default(table.frame, columns, mean))
+            fold = given[-1].to_numpy() if training else 0
             return pl.Series(name, known[places, fold]).cast(dtype)
 
-        parts = [inputs[key].alias(key) for key in keys]
-        row = pl.struct([*parts, self._fold(inputs).alias(FOLD)] if training else parts)
-        return row.map_batches(encode, return_dtype=dtype)
+        given = {key: inputs[key] for key in keys}
+        return Call(encode, {**given, FOLD: inputs[FOLD]} if training else given, self.label)
 
     def _name(self, group: Any) -> str:
         return self.name_sep.join(members(group))
@@ -164,6 +174,7 @@ def _drawn(rows: pl.Series, *, seed: int, folds: int) -> pl.Series:
     return pl.Series(FOLD, drawn)
 
 
-def _with_default(columns: pl.DataFrame, default: float) -> Any:
+def _with_default(table: pl.DataFrame, columns: Sequence[str], default: float) -> Any:
     """The columns as rows, and one row more: the one that place -1 finds."""
-    return np.vstack([columns.to_numpy(), np.full((1, columns.width), default)])
+    wanted = table.select(columns_named(columns))
+    return np.vstack([wanted.to_numpy(), np.full((1, wanted.width), float(default))])

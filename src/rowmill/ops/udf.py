@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
-from rowmill.errors import ArgumentError, ColumnError, MissingExtraError
-from rowmill.graph.operator import Fitted, Inputs, Operator, Output
+from rowmill.errors import ArgumentError, ColumnError, MissingExtraError, TransformError
+from rowmill.graph.expressions import growth, save_expression
+from rowmill.graph.operator import Call, Fitted, Inputs, Operator, Output
 from rowmill.schema import ColumnSchema, Schema
-from rowmill.sources.frames import as_pandas
+from rowmill.sources.frames import as_pandas, from_pandas
 from rowmill.sources.types import column_schema, frame_type, plain
 
 if TYPE_CHECKING:
@@ -97,8 +98,8 @@ class LambdaOp(Operator):
         for column in inputs.schema:
             made = self._described(column, everything)
             names = everything.column_names if self._takes == 2 else [column.name]
-            row = pl.struct(inputs[name].alias(name) for name in names)
-            yield Output(made, row.map_batches(self._applied(column.name, made), return_dtype=frame_type(made)))
+            given = {name: inputs[name] for name in names}
+            yield Output(made, Call(self._applied(column.name, names, made), given, self.label, users=True))
 
     def _described(self, column: ColumnSchema, everything: Schema) -> ColumnSchema:
         made = replace(column, properties={}).with_tags(self.tags or ()).with_properties(self.properties or {})
@@ -118,13 +119,15 @@ class LambdaOp(Operator):
             else replace(made, dtype=found.dtype, is_list=found.is_list, width=found.width)
         )
 
-    def _applied(self, name: str, made: ColumnSchema) -> Callable[[pl.Series], pl.Series]:
-        def apply(rows: pl.Series) -> pl.Series:
-            frame = rows.struct.unnest()
+    def _applied(self, name: str, names: Sequence[str], made: ColumnSchema) -> Callable[[list[pl.Series]], pl.Series]:
+        def apply(columns: list[pl.Series]) -> pl.Series:
+            frame = pl.DataFrame(dict(zip(names, columns, strict=True)))
             try:
                 result = self._called(name, frame)
+            except pl.exceptions.PanicException as error:
+                raise TransformError(f"{self.label} failed on column {name!r}: {error}") from error
             except Exception as error:
-                if len(error.args) == 1:  # Polars passes the text on, and no note
+                if len(error.args) == 1 and isinstance(error.args[0], str):
                     error.args = (f"{error.args[0]} (in {self.label}, on column {name!r})",)
                 raise
             if len(result) != frame.height:
@@ -147,15 +150,14 @@ class LambdaOp(Operator):
         given = as_pandas(frame)
         result = self.f(given[name], given) if self._takes == 2 else self.f(given[name])
         if isinstance(result, pl.Series):
-            return result.alias(name)
+            return result.alias("values")
         if not isinstance(result, pd.Series):
             result = pd.Series(result)
-        return _from_pandas(result).alias(name)
+        return _from_pandas(result.rename("values"))
 
 
 def _from_pandas(series: pd.Series[Any]) -> pl.Series:
-    made = pl.from_pandas(series)
-    assert isinstance(made, pl.Series)
+    made = from_pandas(series)
     return made.fill_nan(None) if made.dtype.is_float() else made
 
 
@@ -196,16 +198,22 @@ class Expr(Operator):
                     described = described.with_tags(inputs.schema[name].tags)
                 made[name] = described, expr
         kept = {c.name: Output(c, inputs[c.name]) for c in inputs.schema} if self.keep else {}
-        row = pl.struct(inputs[name].alias(name) for name in inputs.schema.column_names)
+        given = {name: inputs[name] for name in inputs.schema.column_names}
         for name, (column, expr) in made.items():
-            dtype = frame_type(column)
-            kept[name] = Output(column, row.map_batches(_evaluated(expr, name, dtype), return_dtype=dtype))
+            evaluate = _evaluated(expr, name, list(given), frame_type(column))
+            kept[name] = Output(column, Call(evaluate, given, self.label))
         return kept.values()
 
+    @property
+    def growth(self) -> float:
+        return max((growth(save_expression(expr)) for expr in self.exprs), default=1.0)
 
-def _evaluated(expr: pl.Expr, name: str, dtype: pl.DataType) -> Callable[[pl.Series], pl.Series]:
-    def evaluate(rows: pl.Series) -> pl.Series:
-        frame = rows.struct.unnest()
+
+def _evaluated(
+    expr: pl.Expr, name: str, names: Sequence[str], dtype: pl.DataType
+) -> Callable[[list[pl.Series]], pl.Series]:
+    def evaluate(columns: list[pl.Series]) -> pl.Series:
+        frame = pl.DataFrame(dict(zip(names, columns, strict=True)))
         made = frame.select(expr).get_column(name).cast(dtype)
         if len(made) != frame.height:
             raise ArgumentError(

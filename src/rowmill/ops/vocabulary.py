@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from rowmill.errors import ArgumentError
+from rowmill.sources.paths import local_path
 from rowmill.statistics.counts import COUNT
 from rowmill.statistics.values import without_nan
 
@@ -61,8 +62,8 @@ class Vocabulary:
 
 def given_vocabulary(given: Any, vocabulary: Vocabulary, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
     """A vocabulary from a series, a list, an array, or a Parquet file whose first column has the values."""
-    if isinstance(given, str | PathLike):
-        frame = pl.read_parquet(Path(given))
+    frame = read_vocabulary(given) if isinstance(given, str | PathLike) else given
+    if isinstance(frame, pl.DataFrame):
         values = frame.get_column(vocabulary.name if vocabulary.name in frame.columns else frame.columns[0])
     else:
         values = given if isinstance(given, pl.Series) else pl.Series(np.asarray(given) if len(given) else [])
@@ -73,6 +74,11 @@ def given_vocabulary(given: Any, vocabulary: Vocabulary, schema: Mapping[str, pl
     if values.n_unique() != len(values):
         raise ArgumentError(f"the vocabulary given for {name!r} has values twice; wanted each once")
     return pl.DataFrame([values, pl.zeros(len(values), pl.Int64, eager=True).alias(COUNT)])
+
+
+def read_vocabulary(path: str | PathLike[str]) -> pl.DataFrame:
+    """The table of values in a Parquet file."""
+    return pl.read_parquet(local_path(path, "vocabs"), glob=False)
 
 
 def named(name: str, table: pl.DataFrame) -> pl.DataFrame:

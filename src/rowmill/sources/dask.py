@@ -11,7 +11,7 @@ import polars as pl
 from rowmill.errors import MissingExtraError
 from rowmill.schema import Schema
 from rowmill.sources.fingerprint import of_values
-from rowmill.sources.frames import as_frame
+from rowmill.sources.frames import as_arrow_pandas, as_frame
 from rowmill.sources.hive import check_columns
 from rowmill.sources.source import Fragment, Source, read_even_slices
 from rowmill.sources.types import conform, plain, schema_of
@@ -88,4 +88,4 @@ def _read(source: Source, columns: tuple[str, ...], fragment: Fragment) -> Any:
 
 
 def _pandas(frame: pl.DataFrame) -> Any:
-    return frame.to_pandas(use_pyarrow_extension_array=True)
+    return as_arrow_pandas(frame)

@@ -22,8 +22,7 @@ from rowmill.schema import Schema
 from rowmill.sources.arrow_types import FILES_ONLY, as_polars, refusal, trouble
 from rowmill.sources.fingerprint import of_frame, stamp_frame
 from rowmill.sources.hive import check_columns
-from rowmill.sources.names import column
-from rowmill.sources.names import columns as columns_of
+from rowmill.sources.names import column, frame_of
 from rowmill.sources.parquet import ParquetSource
 from rowmill.sources.paths import Files
 from rowmill.sources.source import Fragment, read_even_slices
@@ -65,7 +64,8 @@ class FrameSource:
         check_columns(columns, self.dtypes, "the frame")
         if not columns:
             return pl.DataFrame(height=fragment.rows)
-        return conform(self.frame.select(columns_of(columns)).slice(fragment.start, fragment.rows), self.dtypes)
+        wanted = frame_of(self.frame.get_column(name) for name in columns)
+        return conform(wanted.slice(fragment.start, fragment.rows), self.dtypes)
 
     def read_slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
         return read_even_slices(self, fragment, columns, max_bytes)
@@ -184,13 +184,42 @@ def as_pandas(frame: pl.DataFrame) -> Any:
     """
     import pandas as pd
 
-    made = frame.to_pandas()
-    for series in frame.get_columns():
+    made = _through_arrow(frame)
+    for name in frame.columns:
+        series = frame.get_column(name).alias("values")
         if series.null_count() and (series.dtype == pl.Boolean or series.dtype in _PANDAS_INTEGERS):
             flags = series.dtype == pl.Boolean
             kind = pd.arrays.BooleanArray if flags else pd.arrays.IntegerArray
             values = series.fill_null(value=False) if flags else series.fill_null(0)
-            made[series.name] = kind(values.to_numpy().copy(), series.is_null().to_numpy().copy())
+            made[name] = kind(values.to_numpy().copy(), series.is_null().to_numpy().copy())
+    return made
+
+
+def _through_arrow(frame: pl.DataFrame) -> Any:
+    """What `frame.to_pandas()` gives. That holds the GIL while it waits for Polars' threads, which may want it."""
+    import pandas as pd
+
+    if not frame.width:
+        return pd.DataFrame(index=range(frame.height))
+    if pl.Object in frame.dtypes:
+        return frame.to_pandas()
+    return frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_pandas(date_as_object=False)
+
+
+def as_arrow_pandas(frame: pl.DataFrame) -> Any:
+    """A pandas frame of Arrow's types: what `frame.to_pandas(use_pyarrow_extension_array=True)` gives."""
+    import pandas as pd
+
+    if not frame.width:
+        return pd.DataFrame(index=range(frame.height))
+    table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+    return table.to_pandas(self_destruct=True, split_blocks=True, types_mapper=pd.ArrowDtype)
+
+
+def from_pandas(series: Any) -> pl.Series:
+    """A pandas Series as a column."""
+    made = pl.from_pandas(series)
+    assert isinstance(made, pl.Series)
     return made
 
 

@@ -10,7 +10,6 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -64,7 +63,13 @@ class IpcSource:
                     file, options=pa.ipc.IpcReadOptions(included_fields=[0] if len(schema) else None)
                 )
                 return [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)], arrow_types(schema)
-        except (OSError, ValueError, pa.ArrowException, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        except (
+            OSError,
+            ValueError,
+            pa.ArrowException,
+            pl.exceptions.PolarsError,
+            pl.exceptions.PanicException,
+        ) as error:
             raise DataFileError(
                 f"cannot read {name}: {os_reason(error)}; wanted a whole Arrow IPC file; write it again or leave it out"
             ) from error
@@ -125,4 +130,3 @@ class IpcSource:
 
     def row_bytes(self, columns: Sequence[str]) -> float:
         return self._widths.of(columns, self)
-

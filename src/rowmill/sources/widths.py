@@ -39,7 +39,6 @@ class Widths:
             self._known.update(_looked_at(loose, source))
         return sum(self._known[c] for c in columns)
 
-
     def known(self, column: str) -> float:
         """Bytes a row of a column, without looking at any: what was found before, or what its type says."""
         return self._known.get(column, value_bytes(self._dtypes[column]))

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rowmill.sources.names import columns, frame_of
 from rowmill.statistics.moments import leaves
 from rowmill.statistics.spill import Spilled, shards
 from rowmill.statistics.values import from_whole, is_whole, whole, without_nan
@@ -67,7 +68,7 @@ class Counts:
             if len(group) == 1:
                 self._add_column(seen, without_nan(leaves(frame.get_column(group[0]))))
             else:
-                self._add_rows(seen, frame.select(group))
+                self._add_rows(seen, frame.select(columns(group)))
         return self._bounded(seen)
 
     def _add_column(self, seen: Counted, values: pl.Series) -> None:
@@ -79,17 +80,16 @@ class Counts:
             seen.table.count(whole(present).to_numpy())
         elif len(present):
             self._as_frames(seen)
-            self._add(seen, present.alias(self.keys[0]).value_counts(name=COUNT))
+            self._add(seen, present.alias("values").value_counts(name=COUNT).rename({"values": self.keys[0]}))
 
     def _add_rows(self, seen: Counted, rows: pl.DataFrame) -> None:
-        rows = rows.select(without_nan(column) for column in rows).rename(
-            dict(zip(rows.columns, self.keys, strict=True))
-        )
-        counted = rows.group_by(self.keys).len(COUNT)
-        empty = counted.filter(pl.all_horizontal(pl.col(key).is_null() for key in self.keys))
+        given = zip(rows.get_columns(), self.keys, strict=True)
+        rows = frame_of(without_nan(column).alias(key) for column, key in given)
+        counted = rows.group_by(columns(self.keys)).len(COUNT)
+        empty = counted.filter(pl.all_horizontal(key.is_null() for key in columns(self.keys)))
         seen.nulls += int(empty[COUNT].sum())
         self._add(
-            seen, counted.join(empty, on=list(self.keys), how="anti", nulls_equal=True) if len(empty) else counted
+            seen, counted.join(empty, on=columns(self.keys), how="anti", nulls_equal=True) if len(empty) else counted
         )
 
     def _as_frames(self, seen: Counted) -> None:
@@ -106,7 +106,7 @@ class Counts:
     def _compact(self, seen: Counted) -> None:
         if len(seen.frames) > 1:
             joined = pl.concat(seen.frames, how="vertical_relaxed")
-            seen.frames = [joined.group_by(self.keys).agg(pl.col(COUNT).sum())]
+            seen.frames = [joined.group_by(columns(self.keys)).agg(pl.col(COUNT).sum())]
         seen.compacted = seen.frames[0].height if seen.frames else 0
 
     def _bounded(self, seen: Counted) -> Counted:
@@ -244,7 +244,7 @@ class Tally:
     def frame(self, name: str) -> pl.DataFrame:
         """The values and their counts."""
         there = self.counts > 0
-        return pl.DataFrame([from_whole(self.keys[there], name, self.dtype), pl.Series(COUNT, self.counts[there])])
+        return frame_of([from_whole(self.keys[there], name, self.dtype), pl.Series(COUNT, self.counts[there])])
 
     def __getstate__(self) -> dict[str, Any]:
         there = self.counts > 0
@@ -263,7 +263,7 @@ def rank(counted: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 
     Count and value are sorted as one number where both fit in 64 bits: 20 times faster than as two columns.
     """
-    values = counted.get_column(keys[0])
+    values = counted.get_column(keys[0]).alias("values")
     if len(keys) == 1 and counted.height and values.dtype.is_integer() and is_whole(values.dtype):
         counts = counted.get_column(COUNT).to_numpy()
         low, high, most = int(values.min()), int(values.max()), int(counts.max())  # type: ignore[arg-type]
@@ -272,7 +272,7 @@ def rank(counted: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
             packed = (most - counts) << bits
             packed |= values.cast(pl.Int64).to_numpy() - low
             packed.sort()
-            found = pl.Series(keys[0], (packed & ((1 << bits) - 1)) + low).cast(values.dtype)
-            return pl.DataFrame([found, pl.Series(COUNT, most - (packed >> bits))])
+            found = pl.Series("values", (packed & ((1 << bits) - 1)) + low).cast(values.dtype).alias(keys[0])
+            return frame_of([found, pl.Series(COUNT, most - (packed >> bits))])
     down = [True, *(False for _ in keys)]
-    return counted.sort([COUNT, *keys], descending=down, nulls_last=False)
+    return counted.sort([pl.col(COUNT), *columns(keys)], descending=down, nulls_last=False)

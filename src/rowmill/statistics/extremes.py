@@ -46,6 +46,7 @@ class Extremes:
 
 def lengths(values: pl.Series) -> pl.Series:
     """How many items each list has, or how many letters each string."""
+    values = values.alias("values")
     if isinstance(values.dtype, pl.Array):
         return pl.repeat(values.dtype.size, len(values), dtype=pl.UInt32, eager=True)
     return values.list.len() if isinstance(values.dtype, pl.List) else values.str.len_chars()

@@ -13,6 +13,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rowmill.errors import ColumnError
+from rowmill.sources.names import frame_of, safe
 from rowmill.statistics.values import without_nan
 
 Floats = NDArray[np.float64]
@@ -42,18 +44,29 @@ class GroupSums:
     squares: bool = False
     extremes: bool = False
 
+    def __post_init__(self) -> None:
+        made = {"rows", *(f"{value}.{name}" for value in self.values for name in ("count", "sum", "m2", "min", "max"))}
+        for key in self.keys:
+            if key in made:
+                raise ColumnError(f"a key column is named {key!r}, which is needed for a result; rename the column")
+
     @property
     def columns(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*self.keys, *self.values)))
+
+    @property
+    def _keys(self) -> tuple[str, ...]:
+        """The keys under names that Polars does not read as patterns."""
+        return tuple(safe(name) for name in self.keys)
 
     def start(self) -> Grouped:
         return Grouped()
 
     def update(self, seen: Grouped, frame: pl.DataFrame) -> Grouped:
-        frame = frame.with_columns(without_nan(frame.get_column(name)) for name in self.columns)
-        seen.plain.append(frame.group_by(self.keys).agg(self._plain()))
+        frame = frame_of(without_nan(frame.get_column(name)).alias(safe(name)) for name in self.columns)
+        seen.plain.append(frame.group_by(self._keys).agg(self._plain()))
         for value in self.values:
-            column = frame.get_column(value)
+            column = frame.get_column(safe(value))
             self._add(seen, f"{value}.sum", frame, [column.cast(pl.Float64).to_numpy()])
             if self.squares:
                 numbers = column.cast(pl.Float64).to_numpy()
@@ -64,10 +77,10 @@ class GroupSums:
     def _plain(self) -> list[pl.Expr]:
         wanted = [pl.len().cast(pl.Int64).alias("rows")]
         for value in self.values:
-            wanted.append(pl.col(value).count().cast(pl.Int64).alias(f"{value}.count"))
+            wanted.append(pl.col(safe(value)).count().cast(pl.Int64).alias(f"{value}.count"))
             if self.extremes:
-                wanted.append(pl.col(value).min().alias(f"{value}.min"))
-                wanted.append(pl.col(value).max().alias(f"{value}.max"))
+                wanted.append(pl.col(safe(value)).min().alias(f"{value}.min"))
+                wanted.append(pl.col(safe(value)).max().alias(f"{value}.max"))
         return wanted
 
     def _added(self) -> list[pl.Expr]:
@@ -81,20 +94,20 @@ class GroupSums:
 
     def _add(self, seen: Grouped, name: str, frame: pl.DataFrame, terms: list[Floats]) -> None:
         """Add numbers to the sums of their groups, as whole numbers of their range of exponents."""
-        keys = frame.select(self.keys)
+        keys = frame.select(self._keys)
         for term in terms:
             bins, parts = _whole_parts(term)
             rows = keys.with_columns(bins, parts).filter(pl.col(_PART).is_not_null())
-            summed = rows.group_by([*self.keys, _BIN]).agg(pl.col(_PART).sum())
+            summed = rows.group_by([*self._keys, _BIN]).agg(pl.col(_PART).sum())
             seen.parts.setdefault(name, []).append(summed)
 
     def _compacted(self, seen: Grouped) -> Grouped:
         if len(seen.plain) > 1:
-            seen.plain = [pl.concat(seen.plain, how="vertical_relaxed").group_by(self.keys).agg(self._added())]
+            seen.plain = [pl.concat(seen.plain, how="vertical_relaxed").group_by(self._keys).agg(self._added())]
         for name, frames in seen.parts.items():
             if len(frames) > 1:
                 joined = pl.concat(frames, how="vertical_relaxed")
-                seen.parts[name] = [joined.group_by([*self.keys, _BIN]).agg(pl.col(_PART).sum())]
+                seen.parts[name] = [joined.group_by([*self._keys, _BIN]).agg(pl.col(_PART).sum())]
         seen.held = seen.plain[0].height if seen.plain else 0
         return seen
 
@@ -111,12 +124,12 @@ class GroupSums:
         if not seen.plain:
             return None
         table = seen.plain[0]
-        sums = {name: _summed(frames[0], self.keys) for name, frames in seen.parts.items()}
+        sums = {name: _summed(frames[0], self._keys) for name, frames in seen.parts.items()}
         for name, summed in sums.items():
             named = summed.rename({"high": f"{name}.high", "low": f"{name}.low"})
-            table = table.join(named, on=list(self.keys), how="left", nulls_equal=True)
-        table = table.sort(self.keys, nulls_last=False)
-        return self._finished(table)
+            table = table.join(named, on=list(self._keys), how="left", nulls_equal=True)
+        table = table.sort(self._keys, nulls_last=False)
+        return self._finished(table).rename(dict(zip(self._keys, self.keys, strict=True)))
 
     def _finished(self, table: pl.DataFrame) -> pl.DataFrame:
         made = []

@@ -25,7 +25,8 @@ class Lookup:
     """
 
     def __init__(self, keys: pl.DataFrame) -> None:
-        self.keys = keys.select(without_nan(column) for column in keys)
+        self._names = keys.columns
+        self.keys = pl.DataFrame([without_nan(c).alias(f"key {n}") for n, c in enumerate(keys.get_columns())])
         self._null = -1
         self._whole = keys.width == 1 and is_whole(keys.dtypes[0])
         if self._whole:
@@ -39,6 +40,8 @@ class Lookup:
 
     def _distinct(self) -> NDArray[np.int64]:
         """A hash for each key, by a seed with which no two are the same."""
+        if self.keys.height and self.keys.to_struct().n_unique() != self.keys.height:
+            raise ColumnError(f"the table of {self._names} has keys twice; fit the workflow again")
         for self._seed in range(1 << 16):
             found = hashes(self.keys.get_columns(), self._seed).view(np.int64)
             if len(np.unique(found)) == len(found):
@@ -59,7 +62,10 @@ class Lookup:
 
     def find(self, columns: Sequence[pl.Series]) -> NDArray[np.int32]:
         """The places of these rows. The columns are those of the keys, in their order and of a type that fits."""
-        fitted = [_as_key(column, key) for column, key in zip(columns, self.keys, strict=True)]
+        fitted = [
+            _as_key(column.alias("values"), key, name)
+            for column, key, name in zip(columns, self.keys, self._names, strict=True)
+        ]
         cast = [column for column, _ in fitted]
         if self._whole:
             places = self._find_whole(whole(cast[0]))
@@ -90,7 +96,7 @@ class Lookup:
         return places
 
 
-def _as_key(column: pl.Series, key: pl.Series) -> tuple[pl.Series, NDArray[np.bool_] | None]:
+def _as_key(column: pl.Series, key: pl.Series, name: str) -> tuple[pl.Series, NDArray[np.bool_] | None]:
     """The column in the type of the keys, and which of its values that type cannot hold, if there may be any."""
     column = without_nan(column)
     if column.dtype == key.dtype:
@@ -102,18 +108,17 @@ def _as_key(column: pl.Series, key: pl.Series) -> tuple[pl.Series, NDArray[np.bo
         same = cast.cast(column.dtype, strict=False).eq_missing(column)
         return cast, None if same.all() else (~same).to_numpy()
     raise ColumnError(
-        f"column {column.name!r} is {column.dtype}, and was {key.dtype} when the workflow was fitted; cast it with "
-        f"Dataset(..., dtypes={{{column.name!r}: ...}}), or fit again"
+        f"column {name!r} is {column.dtype}, and was {key.dtype} when the workflow was fitted; cast it with "
+        f"Dataset(..., dtypes={{{name!r}: ...}}), or fit again"
     )
 
 
 def _unused(numbers: NDArray[np.int64]) -> np.int64:
     """A number that is not among these."""
-    known = set(numbers[:4096].tolist())
-    for candidate in range(-(1 << 31), 0):
-        if candidate not in known and not (numbers == candidate).any():
-            return np.int64(candidate)
-    raise AssertionError("unreachable: there are more numbers than keys")
+    low = -(1 << 31)
+    taken = np.unique(numbers[(numbers >= low) & (numbers <= low + len(numbers))])
+    gaps = np.flatnonzero(taken != low + np.arange(len(taken)))
+    return np.int64(low + (int(gaps[0]) if len(gaps) else len(taken)))
 
 
 def _verified(places: NDArray[np.int32], columns: Sequence[pl.Series], keys: pl.DataFrame) -> NDArray[np.int32]:

@@ -7,6 +7,7 @@ so they do not depend on the order of rows, and nothing cancels: a mean of 1e9 w
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,14 +41,30 @@ class Sums:
         return self.total / (self.count << SCALE) if self.count else 0.0
 
     def variance(self, ddof: int = 1) -> float:
-        """Rounded once; NaN where there are too few values."""
+        """Rounded once; NaN where there are too few values, infinite where it is larger than the largest float."""
         if self.count <= ddof:
             return math.nan
         numerator = self.count * self.squares - self.total * self.total
-        return numerator / ((self.count * (self.count - ddof)) << (2 * SCALE))
+        try:
+            return numerator / ((self.count * (self.count - ddof)) << (2 * SCALE))
+        except OverflowError:
+            return math.inf
 
     def std(self, ddof: int = 1) -> float:
-        return math.sqrt(self.variance(ddof))
+        """The root of the variance; the largest float where it is larger than that."""
+        if self.count <= ddof:
+            return math.nan
+        numerator = self.count * self.squares - self.total * self.total
+        parts = self.count * (self.count - ddof)
+        size = numerator.bit_length() - parts.bit_length() - 2 * SCALE
+        if -900 < size < 900 or not numerator:
+            return math.sqrt(self.variance(ddof))
+        shift = 2 * ((120 - numerator.bit_length() + parts.bit_length()) // 2)  # even: its half is the root's
+        scaled = (numerator << shift) // parts if shift >= 0 else (numerator >> -shift) // parts
+        try:
+            return math.ldexp(math.sqrt(scaled), -shift // 2 - SCALE)
+        except OverflowError:
+            return sys.float_info.max
 
 
 @dataclass(frozen=True)
@@ -74,7 +91,8 @@ class Moments:
 
 
 def leaves(series: pl.Series) -> pl.Series:
-    """The values of a column: of a list column, those inside its lists."""
+    """The values of a column, without its name: of a list column, those inside its lists."""
+    series = series.alias("values")
     if isinstance(series.dtype, pl.List | pl.Array):
         return series.explode(empty_as_null=False, keep_nulls=False)
     return series

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from rowmill.errors import writing
+from rowmill.sources.names import columns
 from rowmill.statistics.values import hashes
 
 SHARDS = 64
@@ -51,7 +52,7 @@ class Spilled:
             files = sorted(path for folder in self.folders for path in folder.glob(f"{number:02}.*.parquet"))
             if files:
                 parts = pl.concat([pl.read_parquet(path) for path in files], how="vertical_relaxed")
-                summed.append(parts.group_by(keys).agg(pl.col(count).sum()))
+                summed.append(parts.group_by(columns(keys)).agg(pl.col(count).sum()))
         return pl.concat(summed, how="vertical_relaxed")
 
 

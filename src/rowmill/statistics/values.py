@@ -30,14 +30,15 @@ def whole(values: pl.Series) -> pl.Series:
 
 def from_whole(numbers: NDArray[np.int64], name: str, dtype: pl.DataType) -> pl.Series:
     """The values that `whole` was given, of this type."""
-    series = pl.Series(name, numbers)
-    return series.reinterpret(signed=False) if dtype == pl.UInt64 else series.cast(dtype)
+    series = pl.Series("values", numbers)
+    return (series.reinterpret(signed=False) if dtype == pl.UInt64 else series.cast(dtype)).alias(name)
 
 
 def without_nan(values: pl.Series) -> pl.Series:
     """The same with NaN as null, and with one zero."""
     if values.dtype.is_float():
-        return (values.fill_nan(None) + 0.0).cast(values.dtype)  # -0.0 + 0.0 is 0.0
+        plain = values.alias("values")  # its own name may be a pattern
+        return (plain.fill_nan(None) + 0.0).cast(values.dtype).alias(values.name)  # -0.0 + 0.0 is 0.0
     return values
 
 
@@ -46,7 +47,7 @@ def hashes(columns: Sequence[pl.Series], seed: int = 0) -> NDArray[np.uint64]:
     from rowmill.statistics import kernels
 
     mixed = np.full(len(columns[0]), seed, np.uint64)
-    for column in map(without_nan, columns):
+    for column in (without_nan(each.alias("values")) for each in columns):
         nulls = column.is_null().to_numpy() if column.null_count() else None
         before = None if nulls is None else mixed[nulls]
         if is_whole(column.dtype):
