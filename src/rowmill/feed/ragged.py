@@ -27,20 +27,17 @@ Piece = tuple[pl.Series, NDArray[np.uint32]]  # rows of a column, and the place 
 
 def lists(pieces: Sequence[Piece], rows: int) -> Ragged:
     """Values and `rows + 1` offsets, from pieces of a list column."""
-    flat = [(values_and_offsets(series), places) for series, places in pieces]
     offsets = np.zeros(rows + 1, np.int64)
-    for (_, starts), places in flat:
-        offsets[1:][places] = np.diff(starts)
+    for series, places in pieces:
+        offsets[1:][places] = series.alias("list").list.len().to_numpy()
     np.cumsum(offsets, out=offsets)
-    values = np.empty(offsets[-1], flat[0][0][0].dtype if flat else np.int64)
-    for (source, starts), places in flat:
-        _copy_lists(_bits(source), starts, places, offsets, _bits(values))
-    return values, offsets
-
-
-def _bits(values: Array) -> Array:
-    """Values as Numba can copy them, which knows no float16: as integers of the same bits."""
-    return values.view(np.uint16) if values.dtype == np.float16 else values
+    values: Array | None = None
+    for series, places in pieces:  # one after another: a piece of several parts is copied on the way
+        source, starts = values_and_offsets(series)
+        if values is None:
+            values = np.empty(offsets[-1], source.dtype)
+        _copy_lists(source, starts, places, offsets, values)
+    return np.empty(0, np.int64) if values is None else values, offsets
 
 
 def objects(pieces: Sequence[Piece], rows: int) -> Array:

@@ -41,6 +41,7 @@ Shuffle = bool | Literal["full"]
 FIRST_BYTES = 96 << 20  # of small fragments, read in some 50 ms; a smaller table is shuffled as a whole
 FULL_ROWS = 65_536  # rows of a fully shuffled table that a thread gathers at once
 TURNED_ROWS = 512  # columns begin at multiples of 64 bytes, and of shorter ones that would take too much
+LOOSE_COPIES = 2.5  # of lists and strings: as decoded, in order, in the batch of the training loop; measured
 MIN_CHUNK_ROWS = 65_536  # unshuffled rows are passed on in pieces of about this size
 
 
@@ -108,7 +109,7 @@ class Stream:
         self.read_bytes = max(1.0, self.source.row_bytes(selection.columns))
         loose = self._loose_row_bytes()
         self._packed_bytes = max(1.0, selection.layout.row_bytes + loose)
-        self._row_bytes = max(self._packed_bytes, selection.planned_bytes + 1.5 * loose)  # put in order in new memory
+        self._row_bytes = max(self._packed_bytes, selection.planned_bytes + LOOSE_COPIES * loose)
         self.fragments = fit_fragments(self.source.fragments, max(1, int(self._budget.fragment / self.read_bytes)))
         self._largest = max((fragment.rows for fragment in self.fragments), default=1)
         if threads is not None and (not isinstance(threads, int) or threads < 1):
@@ -130,10 +131,10 @@ class Stream:
             raise ArgumentError(f"batch_size is {self.batch_size!r}; wanted a whole number of at least 1 row")
         if self._parts_per_chunk < 1:
             raise ArgumentError(f"parts_per_chunk is {self._parts_per_chunk}; wanted at least 1")
-        batch_bytes = self.batch_size * self._row_bytes
+        batch_bytes = self.batch_size * max(self._packed_bytes, self.selection.planned_bytes)
         needed = int(batch_bytes * 4)
         rows = sum(fragment.rows for fragment in self.fragments)
-        if batch_bytes > self._budget.chunk and rows * self._row_bytes > self._budget.chunk:
+        if batch_bytes > self._budget.chunk and rows * self._packed_bytes > self._budget.chunk:
             raise MemoryLimitError(
                 f"a batch of {self.batch_size} rows takes {bytes_text(batch_bytes)}, more than the quarter that "
                 f"batches get of memory={bytes_text(self._budget.total)}; pass memory='{-(-needed // 10**6)}MB' or a "
@@ -213,7 +214,7 @@ class Stream:
             self._blocks(plan),
             threads=self.threads,
             window_rows=int(self._budget.window / self._row_bytes),
-            loose_bytes=self._budget.window * (1 - self.selection.layout.row_bytes / self._row_bytes),
+            loose_bytes=0.7 * self._budget.window * (1 - self.selection.layout.row_bytes / self._row_bytes),
             describe=partial(self._describe, start.epoch, self.seed),
             stats=stats,
             first_batch=start.batch,

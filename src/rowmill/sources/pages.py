@@ -14,7 +14,7 @@ from isal.isal_zlib import crc32
 
 from rowmill.errors import DataFileError
 from rowmill.sources.footers import Leaf
-from rowmill.sources.slices import ColumnSize, decoded_bytes
+from rowmill.sources.slices import ColumnSize
 from rowmill.sources.thrift import Page, RowGroup, page_header, parse_footer
 
 _HEADER = 512  # bytes read to find a page header; statistics of long strings make it longer
@@ -41,6 +41,7 @@ class PageTable:
             self._check_group(number, group)
         self._checked: set[tuple[int, int]] = set()  # row group and leaf
         self._summed: set[tuple[int, int]] = set()  # those that have checksums
+        self._largest: dict[tuple[int, int], int] = {}  # the largest page of each, decompressed
 
     def _damaged(self, what: str, group: int | None = None) -> DataFileError:
         where = self.path if group is None else f"{self.path}, row group {group}"
@@ -65,14 +66,19 @@ class PageTable:
         return [number for number, leaf in enumerate(self._leaves) if leaf.column in wanted]
 
     def sizes(self, groups: Iterable[int], columns: Sequence[str]) -> list[ColumnSize]:
-        """The decoded bytes of these columns in these row groups together."""
-        found = {name: ColumnSize(name, 0, False) for name in columns}
+        """The bytes of these columns in these row groups together."""
+        found = {name: ColumnSize(name) for name in columns}
+        leaves = self.leaf_numbers(columns)
         for group in groups:
-            for leaf in self.leaf_numbers(columns):
-                chunk, name = self.groups[group].columns[leaf], self._leaves[leaf].column
-                uneven = found[name].uneven or self._leaves[leaf].repeated or chunk.is_text
-                found[name] = ColumnSize(name, found[name].nbytes + decoded_bytes(chunk), uneven)
+            for leaf in leaves:
+                name, repeated = self._leaves[leaf].column, self._leaves[leaf].repeated
+                found[name] = found[name].plus(self.groups[group].columns[leaf], repeated)
         return list(found.values())
+
+    def largest_page(self, groups: Iterable[int], columns: Sequence[str]) -> int:
+        """The most bytes that a page of these columns, which have been checked, takes once decompressed."""
+        leaves = self.leaf_numbers(columns)
+        return max((self._largest[group, leaf] for group in groups for leaf in leaves), default=0)
 
     def check(self, groups: Iterable[int], columns: Sequence[str], verify: bool) -> None:
         """Raise `DataFileError` if a page of these columns cannot be what its header says, or (with `verify`) is not
@@ -94,7 +100,7 @@ class PageTable:
     def _check_pages(self, handle: int, number: int, leaf: int, verify: bool) -> bool:
         """Whether any page of the column has a checksum."""
         chunk, column = self.groups[number].columns[leaf], self._leaves[leaf].column
-        at, values, summed = chunk.start, 0, False
+        at, values, summed, largest = chunk.start, 0, False, 0
         while values < chunk.values:
             page = self._header(handle, at, number, column)
             problem = self._problem(page, at, chunk.codec, chunk.uncompressed, chunk.values - values)
@@ -109,6 +115,8 @@ class PageTable:
                     )
             at += page.compressed
             values += page.values if page.holds_data else 0
+            largest = max(largest, page.uncompressed)
+        self._largest[number, leaf] = largest
         return summed
 
     def _header(self, handle: int, at: int, number: int, column: str) -> Page:

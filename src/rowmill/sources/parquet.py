@@ -16,7 +16,8 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from rowmill.errors import DataFileError
+from rowmill.errors import DataFileError, MemoryLimitError
+from rowmill.lock import Lock
 from rowmill.schema import Schema
 from rowmill.sources.drift import unify
 from rowmill.sources.fingerprint import of_values, stamp_pins
@@ -25,13 +26,16 @@ from rowmill.sources.hive import check_columns, hive_columns, with_hive
 from rowmill.sources.names import columns as exactly
 from rowmill.sources.paths import Files
 from rowmill.sources.scans import Scan, Scans
-from rowmill.sources.slices import ColumnSize, Slicer
+from rowmill.sources.slices import ColumnSize, Index, Slicer
 from rowmill.sources.source import Fragment
 from rowmill.sources.types import conform, schema_of
 from rowmill.sources.widths import Widths, is_uneven
 
 _LARGE = 100_000_000  # decoded bytes from which on `read` reads in slices
 _SMALL = 1 << 20  # decoded bytes below which nothing is gained by reading in slices
+_FOOTERS = 64  # files whose footers are looked into for the sizes of their lists and strings
+_UNEVEN = 1.5  # times as large as the first rows have rows of a row group to be to count
+_MEMORY = 12  # the memory setting is as many times the bytes that a slice may have (see feed/memory.py)
 _STREAMED_ROWS = 65_536
 
 
@@ -56,6 +60,10 @@ class ParquetSource:
         self._starts = [(0, *accumulate(rows)) for rows in footers.group_rows]
         self._schema = schema_of(self.dtypes)
         self._widths = Widths(self.dtypes)
+        self._lock, self._large_pages = Lock(), Lock()
+        self._indexes: dict[tuple[Fragment, tuple[str, ...]], Index] = {}
+        self._indexing: dict[tuple[Fragment, tuple[str, ...]], Lock] = {}
+        self._dense: dict[str, float | None] = {}
         self._leaves = [footers.leaves[place] for place in footers.schema_of_file]
         self._scans = Scans(files.paths, self._pins)
         self._fragments = tuple(
@@ -81,7 +89,7 @@ class ParquetSource:
     def read_slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
         max_bytes = max(max_bytes, _SMALL)
         with self._pins.unchanged(fragment.unit, partial(self.describe, fragment)):
-            whole = sum(size.nbytes for size in self._sizes(fragment, columns)) <= min(max_bytes, _LARGE)
+            whole = sum(size.decoded for size in self._sizes(fragment, columns)) <= min(max_bytes, _LARGE)
         if whole:
             yield self.read(fragment, columns)
         else:
@@ -110,21 +118,54 @@ class ParquetSource:
             yield pl.DataFrame(height=fragment.rows)
             return
         if self.files.filesystem is None:
-            self._scan(fragment.unit).pages.check(groups, [size.name for size in sizes], self._verify)
-        group_rows = self._group_rows(fragment)
-        yield from Slicer(self._decode, self._stream, sizes, group_rows).slices(fragment, max_bytes)
+            pages, names = self._scan(fragment.unit).pages, [size.name for size in sizes]
+            pages.check(groups, names, self._verify)
+            largest = pages.largest_page(groups, names)
+        else:
+            largest = 0
+        whole = self._whole_groups(fragment)
+        slicer = Slicer(self._decode, self._stream, partial(self._index, whole), sizes, whole)
+        slices = slicer.slices(fragment, max_bytes)
+        if largest <= max_bytes:
+            yield from slices
+            return
+        if max_bytes < _LARGE and 3 * largest > 2 * _MEMORY * max_bytes:
+            raise MemoryLimitError(
+                f"{self.describe(fragment)} has a page of {largest / 1e6:,.0f} MB, which can only be decompressed as a "
+                f"whole and takes more than two thirds of the memory setting; pass "
+                f"memory='{3 * largest // 2_000_000 + 1}MB', or write the file with smaller pages"
+            )
+        while True:
+            with self._large_pages:  # one at a time
+                frame = next(slices, None)
+            if frame is None:
+                return
+            yield frame
+
+    def _index(self, groups: Fragment, columns: Sequence[str], rows_at_once: int) -> Index:
+        """Where in these row groups how many bytes of these columns are; made once, by the thread that asks first."""
+        key = (groups, tuple(columns))
+        with self._lock:
+            lock = self._indexing.setdefault(key, Lock())
+        with lock:
+            if key not in self._indexes:
+                self._indexes[key] = Index.of(self._stream(groups, columns, rows_at_once))
+            return self._indexes[key]
 
     def _sizes(self, fragment: Fragment, columns: Sequence[str]) -> list[ColumnSize]:
         """The decoded bytes of the stored ones of these columns in the row groups of a fragment."""
         stored = [c for c in columns if c in self._stored]
         if self.files.filesystem is None and stored:
             return self._scan(fragment.unit).pages.sizes(self._groups(fragment), stored)
-        rows = self._group_rows(fragment)
-        return [ColumnSize(c, int(rows * self._widths.known(c)), is_uneven(self.dtypes[c])) for c in stored]
+        rows = self._whole_groups(fragment).rows
+        sizes = {c: int(rows * self._widths.known(c)) for c in stored}
+        return [ColumnSize(c, size, size, is_uneven(self.dtypes[c])) for c, size in sizes.items()]
 
-    def _group_rows(self, fragment: Fragment) -> int:
+    def _whole_groups(self, fragment: Fragment) -> Fragment:
+        """All rows of the row groups that hold rows of a fragment."""
         starts, groups = self._starts[fragment.unit], self._groups(fragment)
-        return starts[groups.stop] - starts[groups.start] if groups else 0
+        first = starts[groups.start]
+        return Fragment(fragment.unit, first, starts[groups.stop] - first if groups else 0)
 
     def _scan(self, unit: int) -> Scan:
         return self._scans.of(unit, [b - a for a, b in pairwise(self._starts[unit])], self._leaves[unit])
@@ -133,7 +174,7 @@ class ParquetSource:
         if self.files.filesystem is None:
             scan = self._scan(fragment.unit)
             return scan.frame.select(exactly(stored)).slice(fragment.start, fragment.rows).collect()
-        if fragment.rows and 2 * fragment.rows <= self._group_rows(fragment):
+        if fragment.rows and 2 * fragment.rows <= self._whole_groups(fragment).rows:
             return _as_frame(pa.Table.from_batches(list(self._stream(fragment, stored, _STREAMED_ROWS))))
         from rowmill.sources.arrow import read_parquet_rows
 
@@ -174,7 +215,38 @@ class ParquetSource:
         return stamp_pins(self.files, self._pins, self._schema)
 
     def row_bytes(self, columns: Sequence[str]) -> float:
-        return self._widths.of(columns, self)
+        """The sizes of some rows; of lists and strings the larger of these and of what the footers say of row groups."""
+        found = {c: self._widths.of([c], self) for c in columns}
+        uneven = [c for c in columns if c in self._stored and is_uneven(self.dtypes[c])]
+        if uneven and self.files.filesystem is None:
+            for name, most in self._densest(tuple(uneven)).items():
+                found[name] = most if most > _UNEVEN * found[name] else found[name]
+        return sum(found.values())
+
+    def _densest(self, columns: tuple[str, ...]) -> dict[str, float]:
+        """For each column the most bytes a row in any large row group, as far as a number of footers tells."""
+        for name in columns:
+            self._dense.setdefault(name, None)
+        new = [name for name in columns if self._dense[name] is None]
+        if new:
+            found = dict.fromkeys(new, 0.0)
+            for fragment in self._looked_into():
+                with self._pins.unchanged(fragment.unit, partial(self.describe, fragment)):
+                    sizes = self._sizes(fragment, new)
+                for size in sizes:
+                    if size.decoded > _SMALL:
+                        found[size.name] = max(found[size.name], size.decoded / fragment.rows)
+            self._dense.update(found)
+        return {name: self._dense[name] or 0.0 for name in columns}
+
+    def _looked_into(self) -> Sequence[Fragment]:
+        """Row groups whose footers are looked into: all, or those of files that are evenly chosen, and the largest."""
+        units = len(self.files.paths)
+        if units > _FOOTERS:
+            chosen = {i * units // _FOOTERS for i in range(_FOOTERS)}
+            chosen |= set(sorted(range(units), key=lambda unit: -self._pins[unit].size)[: _FOOTERS // 4])
+            return [fragment for fragment in self._fragments if fragment.unit in chosen]
+        return self._fragments
 
 
 def _as_frame(table: Any) -> pl.DataFrame:

@@ -1,25 +1,27 @@
 """Rows of Parquet files in slices of a bounded size, however large their row groups and however uneven their rows.
 
-The sizes of columns come from the footer. Columns whose values have no fixed size (lists, strings) and which are large
-are streamed by PyArrow a few rows at a time: their measured bytes decide where a slice ends. The others are then read
-for just these rows, as many columns at a time as may be decoded together, because a decoder may decode a whole row
-group on the way to a slice. Called by `parquet`.
+The sizes of columns come from the footer. Where lists and strings are large, an index says how many bytes they take up
+to which row: it is made once, by streaming these columns a few rows at a time. A slice is then read as many columns at
+a time as may be in memory together, because Polars loads whole column chunks on the way to a slice. Called by `parquet`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from rowmill.sources.source import Fragment
 from rowmill.sources.thrift import ColumnChunk
 
 _WIDTHS = {0: 1, 1: 4, 2: 8, 3: 8, 4: 4, 5: 8}  # of Parquet's physical types; byte arrays have none
-_FEWEST, _MOST = 1, 1_024  # rows of a large column of lists or strings that are decoded at once
-_STREAMED_ROWS = 8_192  # the same for a column of numbers
+_PARTS = 512  # as many times as large as the mean may the rows be that are streamed at once
+_MOST_ROWS = 1_024
+_STREAMED_ROWS = 8_192  # of columns whose rows are all of one size
 
 Read = Callable[[Fragment, Sequence[str]], pl.DataFrame]
 Stream = Callable[[Fragment, Sequence[str], int], Iterator[pa.RecordBatch]]  # in batches of so many rows
@@ -27,87 +29,121 @@ Stream = Callable[[Fragment, Sequence[str], int], Iterator[pa.RecordBatch]]  # i
 
 @dataclass(frozen=True, slots=True)
 class ColumnSize:
-    """The decoded bytes of a column in the row groups of a fragment."""
+    """The bytes of a column in the row groups of a fragment: once decoded, and as they are stored."""
 
     name: str
-    nbytes: int
-    uneven: bool  # whether rows may differ in size
+    decoded: int = 0
+    stored: int = 0
+    uneven: bool = False  # whether rows may differ in size
+    text: bool = False  # whether it is made of strings or binary values, for which Polars decodes whole column chunks
+
+    def plus(self, chunk: ColumnChunk, repeated: bool) -> ColumnSize:
+        """The size together with that of another column chunk. A dictionary may stand for more than the footer tells."""
+        if chunk.is_text:
+            decoded = 16 * chunk.values + max(chunk.raw_bytes or 0, chunk.uncompressed)
+        else:
+            decoded = max(_WIDTHS.get(chunk.physical, 16) * chunk.values, chunk.uncompressed)
+        uneven, text = self.uneven or repeated or chunk.is_text, self.text or chunk.is_text
+        return ColumnSize(self.name, self.decoded + decoded, self.stored + chunk.compressed, uneven, text)
 
 
-def decoded_bytes(chunk: ColumnChunk) -> int:
-    """The bytes of a column chunk once decoded, as far as the footer tells: a dictionary may stand for more."""
-    if chunk.is_text:
-        return 16 * chunk.values + max(chunk.raw_bytes or 0, chunk.uncompressed)
-    return max(_WIDTHS.get(chunk.physical, 16) * chunk.values, chunk.uncompressed)
+@dataclass(frozen=True)
+class Index:
+    """How many bytes some columns take from the start of their row groups up to which row, block by block."""
+
+    rows: NDArray[np.int64]
+    nbytes: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, batches: Iterable[pa.RecordBatch]) -> Index:
+        sizes = [(batch.num_rows, batch.nbytes) for batch in batches]
+        return cls(np.cumsum([rows for rows, _ in sizes]), np.cumsum([nbytes for _, nbytes in sizes], dtype=np.float64))
+
+    def cut(self, first: int, last: int, max_bytes: float, even: float) -> Iterator[tuple[int, int]]:
+        """Rows `first` to `last` in runs of at most `max_bytes`, or of one block. `even`: bytes of a row's other
+        columns."""
+        ends = self.nbytes + even * self.rows
+        while first < last:
+            block = int(np.searchsorted(self.rows, first, "right"))
+            before = float(ends[block - 1]) if block else 0.0
+            stop = max(block + 1, int(np.searchsorted(ends, before + max_bytes, "right")))
+            end = min(last, int(self.rows[stop - 1]))
+            yield first, end - first
+            first = end
 
 
 @dataclass(frozen=True, slots=True)
 class Slicer:
-    """Reads a fragment in slices. `group_rows`: rows of the row groups that hold it."""
+    """Reads a fragment in slices. `groups`: all rows of the row groups that hold it. `index` is called for columns that
+    are large and uneven, with the number of rows that may be streamed at once."""
 
     read: Read
     stream: Stream
+    index: Callable[[Sequence[str], int], Index]
     sizes: Sequence[ColumnSize]
-    group_rows: int
+    groups: Fragment
 
     def slices(self, fragment: Fragment, max_bytes: int) -> Iterator[pl.DataFrame]:
         """The rows of the fragment in frames of about `max_bytes` at most, columns in the order of `sizes`."""
-        total = sum(size.nbytes for size in self.sizes)
         names = [size.name for size in self.sizes]
-        if total <= max_bytes or not fragment.rows:
+        if sum(size.decoded for size in self.sizes) <= max_bytes or not fragment.rows:
             yield self.read(fragment, names)
             return
-        uneven = [size for size in self.sizes if size.uneven and size.nbytes > max_bytes // 4]
-        parts = self._parts([size for size in self.sizes if size not in uneven], max_bytes)
-        for rows, streamed in self._cut(fragment, uneven, total, max_bytes):
+        parts = _parts(self.sizes, max_bytes)
+        for rows in self._cut(fragment, max_bytes):
             frames = [self._part(rows, part, max_bytes) for part in parts]
-            found = {column.name: column for frame in [*frames, *streamed] for column in frame.get_columns()}
-            yield pl.DataFrame([found[name] for name in names])
+            found = {column.name: column for frame in frames for column in frame.get_columns()}
+            yield pl.DataFrame({name: found[name] for name in names})
 
     def _part(self, rows: Fragment, part: Sequence[ColumnSize], max_bytes: int) -> pl.DataFrame:
         names = [size.name for size in part]
-        if sum(size.nbytes for size in part) <= 2 * max_bytes:
+        if sum(_loaded(size) for size in part) <= max_bytes:
             return self.read(rows, names)
-        return _frame(list(self.stream(rows, names, _STREAMED_ROWS)))
+        return _frame(self.stream(rows, names, self._at_once(part, max_bytes)))
 
-    def _parts(self, sizes: Sequence[ColumnSize], max_bytes: int) -> list[list[ColumnSize]]:
-        """The columns in groups that may be decoded together."""
-        parts: list[list[ColumnSize]] = []
-        room = 0
-        for size in sizes:
-            if not parts or size.nbytes > room:
-                parts.append([])
-                room = max_bytes
-            parts[-1].append(size)
-            room -= size.nbytes
-        return parts
-
-    def _cut(
-        self, fragment: Fragment, uneven: Sequence[ColumnSize], total: int, max_bytes: int
-    ) -> Iterator[tuple[Fragment, list[pl.DataFrame]]]:
-        """The fragment in slices, with the columns that decide where each ends."""
+    def _cut(self, fragment: Fragment, max_bytes: int) -> Iterator[Fragment]:
+        uneven = [size for size in self.sizes if size.uneven and size.decoded > max_bytes // 4]
+        even = sum(size.decoded for size in self.sizes if size not in uneven) / max(1, self.groups.rows)
         if not uneven:
-            each = max(1, max_bytes * self.group_rows // max(1, total))
-            for start in range(0, fragment.rows, each):
-                yield fragment.slice(start, min(each, fragment.rows - start)), []
-            return
-        even = sum(size.nbytes for size in self.sizes if size not in uneven) / max(1, self.group_rows)
-        mean = sum(size.nbytes for size in uneven) / max(1, self.group_rows)
-        at_once = max(_FEWEST, min(_MOST, int(max_bytes / 64 / max(1.0, mean))))
-        start, rows, taken = 0, 0, 0.0
-        held: list[pa.RecordBatch] = []
-        for batch in self.stream(fragment, [size.name for size in uneven], at_once):
-            held.append(batch)
-            rows += batch.num_rows
-            taken += batch.nbytes + even * batch.num_rows
-            if taken > max_bytes / 2:
-                yield fragment.slice(start, rows), [_frame(held)]
-                start, rows, taken, held = start + rows, 0, 0.0, []
-        if held:
-            yield fragment.slice(start, rows), [_frame(held)]
+            each = max(1, int(max_bytes / max(1.0, even)))
+            runs: Iterable[tuple[int, int]] = (
+                (start, min(each, fragment.rows - start)) for start in range(0, fragment.rows, each)
+            )
+        else:
+            found = self.index([size.name for size in uneven], self._at_once(uneven, max_bytes))
+            before = fragment.start - self.groups.start
+            runs = found.cut(before, before + fragment.rows, max_bytes / 2, even)
+            runs = ((start - before, rows) for start, rows in runs)
+        return (fragment.slice(start, rows) for start, rows in runs)
+
+    def _at_once(self, sizes: Sequence[ColumnSize], max_bytes: int) -> int:
+        """Rows of these columns that are streamed at once."""
+        if not any(size.uneven for size in sizes):
+            return _STREAMED_ROWS
+        mean = sum(size.decoded for size in sizes) / max(1, self.groups.rows)
+        return max(1, min(_MOST_ROWS, int(max_bytes / _PARTS / max(1.0, mean))))
 
 
-def _frame(batches: Sequence[pa.RecordBatch]) -> pl.DataFrame:
-    frame = pl.from_arrow(pa.Table.from_batches(batches))
+def _loaded(size: ColumnSize) -> int:
+    """What Polars has in memory at once on the way to a slice of a column."""
+    return size.stored + (size.decoded if size.text else 0)
+
+
+def _parts(sizes: Sequence[ColumnSize], max_bytes: int) -> list[list[ColumnSize]]:
+    """The columns in groups that may be read together; those that are too large by themselves come alone."""
+    parts: list[list[ColumnSize]] = []
+    room = 0
+    for size in sizes:
+        if not parts or _loaded(size) > room:
+            parts.append([])
+            room = max_bytes
+        parts[-1].append(size)
+        room -= _loaded(size)
+    return parts
+
+
+def _frame(batches: Iterable[pa.RecordBatch]) -> pl.DataFrame:
+    frame = pl.from_arrow(pa.Table.from_batches(list(batches)).combine_chunks())
     assert isinstance(frame, pl.DataFrame)
+    pa.default_memory_pool().release_unused()  # else PyArrow keeps what it took for the batches
     return frame

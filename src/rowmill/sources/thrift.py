@@ -1,6 +1,7 @@
 """Reads the two Parquet structures that decide what a decoder allocates: a file's footer and the headers of its pages.
 
-Bytes in, integers out, or `ValueError` where the bytes are not what they claim to be. Every length is compared with the
+Bytes in, integers out, or `ValueError` where the bytes are not what they claim to be (`IndexError` inside, where more
+bytes are needed). Every length is compared with the
 bytes that are left before it is used, so no input makes this module allocate or loop beyond its own size. Parquet
 encodes both structures in Thrift's compact protocol. Called by `pages`, before Polars decodes: decoders allocate what a
 damaged file asks for, and abort the process where they cannot.
@@ -107,7 +108,7 @@ def _elements(data: bytes, at: int) -> tuple[int, int, int]:
     if count == 15:
         count, at = _varint(data, at)
     if count > len(data) - at:  # an element takes a byte at least
-        raise ValueError("a list longer than the bytes that hold it")
+        raise IndexError("a list longer than the bytes that hold it")
     return count, kind, at
 
 
@@ -130,7 +131,7 @@ def _skip(data: bytes, at: int, kind: int, depth: int = 0, in_list: bool = False
     if kind == _BINARY:
         size, at = _varint(data, at)
         if size > len(data) - at:
-            raise ValueError("a text longer than the bytes that hold it")
+            raise IndexError("a text longer than the bytes that hold it")
         return at + size
     if kind <= 2 and kind:  # true and false have no bytes of their own in a struct
         return at + in_list
@@ -151,7 +152,7 @@ def _skip(data: bytes, at: int, kind: int, depth: int = 0, in_list: bool = False
     if kind == _MAP:
         count, at = _varint(data, at)
         if count > len(data) - at:
-            raise ValueError("a map longer than the bytes that hold it")
+            raise IndexError("a map longer than the bytes that hold it")
         kinds = data[at] if count else 0
         at += bool(count)
         for _ in range(count):
@@ -170,8 +171,8 @@ def parse_footer(data: bytes) -> tuple[int, list[RowGroup]]:
     """The number of rows and the row groups that a file's metadata names."""
     try:
         return _footer(data)
-    except IndexError:
-        raise ValueError("it ends too early") from None
+    except IndexError as error:
+        raise ValueError(str(error) or "it ends too early") from None
 
 
 def _footer(data: bytes) -> tuple[int, list[RowGroup]]:
