@@ -124,15 +124,19 @@ class Filling:
         with self._lock:
             if self.full or self._counted == 0:
                 return False
-            self._last = self._first + (self._last - self._first) // 2
-            high = self._last * self.chunk.batch_rows
-            self._count(-self._counted)
-            for pieces in self._pieces.values():
-                for at, (series, places) in list(pieces.items()):
-                    wanted = places < high
-                    pieces[at] = (series.filter(pl.Series(wanted)), places[wanted])
-                    self._count(2 * ragged.nbytes(pieces[at][0]))
+            self._keep_before(self._first + (self._last - self._first) // 2)
             return True
+
+    def _keep_before(self, last: int) -> None:
+        """Forget the lists and strings of batches from `last` on."""
+        self._last = last
+        high = last * self.chunk.batch_rows
+        self._count(-self._counted)
+        for pieces in self._pieces.values():
+            for at, (series, places) in list(pieces.items()):
+                wanted = places < high
+                pieces[at] = (series.filter(pl.Series(wanted)), places[wanted])
+                self._count(2 * ragged.nbytes(pieces[at][0]))
 
     def has(self, index: int) -> bool:
         """Whether all columns of this batch are in memory."""
@@ -142,7 +146,7 @@ class Filling:
         """Make batches of what has arrived before a failure: this many of them are complete."""
         with self._lock:
             if not self.full:
-                self._last = min(self._last, batches)
+                self._keep_before(min(self._last, batches))
                 self._finish()
                 self.full = True
 
@@ -170,8 +174,8 @@ class Filling:
                 if self._last == self._first:
                     raise MemoryLimitError(
                         f"batch {self.chunk.first_batch + index} of {self.chunk.batch_rows} rows has lists and strings "
-                        f"of more than {bytes_text(self._loose_bytes.limit / 2)}, its share of the memory setting; pass "
-                        f"a larger memory=, or a smaller batch_size"
+                        f"of more than {bytes_text(self._loose_bytes.limit / 2)}, its share of the memory setting; "
+                        f"pass a larger memory=, or a smaller batch_size"
                     )
         self._finish()
         self.full = True

@@ -36,7 +36,7 @@ def lists(pieces: Sequence[Piece], rows: int) -> Ragged:
         source, starts = values_and_offsets(series)
         if values is None:
             values = np.empty(offsets[-1], source.dtype)
-        _copy_lists(source, starts, places, offsets, values)
+        _copy_lists(_bits(source), starts, places, offsets, _bits(values))
     return np.empty(0, np.int64) if values is None else values, offsets
 
 
@@ -50,10 +50,13 @@ def objects(pieces: Sequence[Piece], rows: int) -> Array:
 
 def nbytes(series: pl.Series) -> float:
     """The bytes of a list, string or binary column once it is values and offsets, or an array of objects."""
+    series = series.alias("values")  # methods of a series select it by name, and a name may look like a pattern
     if isinstance(series.dtype, pl.List):
         return 8.0 * len(series) + float(series.list.len().sum() or 0) * _ITEM_BYTES.get(series.dtype.inner, 8)
-    lengths = series.str.len_bytes() if series.dtype == pl.String else series.bin.size()
-    return 64.0 * len(series) + float(lengths.sum() or 0)
+    if series.dtype in (pl.String, pl.Binary):
+        lengths = series.str.len_bytes() if series.dtype == pl.String else series.bin.size()
+        return 64.0 * len(series) + float(lengths.sum() or 0)
+    return 64.0 * len(series) + float(series.estimated_size())
 
 
 def values_and_offsets(series: pl.Series) -> Ragged:
@@ -68,6 +71,11 @@ def slice_rows(column: Ragged, first: int, last: int) -> Ragged:
     values, offsets = column
     own = offsets[first : last + 1]
     return values[own[0] : own[-1]], own - own[0]
+
+
+def _bits(array: Array) -> Array:
+    """The array, or its bits where Numba has no such number."""
+    return array.view(np.uint16) if array.dtype == np.float16 else array
 
 
 @njit(nogil=True, cache=True)
