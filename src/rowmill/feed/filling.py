@@ -81,6 +81,7 @@ class Filling:
         self._counted = 0.0  # what `_loose_bytes` has been told of this chunk
         self._ragged: dict[str, ragged.Ragged] = {}
         self._objects: dict[str, Array] = {}
+        self._refilling = False
         self.full = not chunk.spans
         self._pad()
 
@@ -122,7 +123,7 @@ class Filling:
     def shrink(self) -> bool:
         """Keep half as many batches, or none of the last one. False if there was nothing to give up."""
         with self._lock:
-            if self.full or self._counted == 0:
+            if self.full or self._refilling or self._counted == 0:
                 return False
             self._keep_before(self._first + (self._last - self._first) // 2)
             return True
@@ -158,7 +159,7 @@ class Filling:
         self._ragged.clear()
         self._objects.clear()
         self._count(-self._counted)
-        self.full = False
+        self._refilling = True
         assert self._places is not None
         places = self._places.get()
         low = index * self.chunk.batch_rows
@@ -170,15 +171,21 @@ class Filling:
                 assert columns.loose is not None
                 self._keep(at, columns.loose, places[at : at + columns.rows])
                 at += columns.rows
-                relieve()
-                if self._last == self._first:
-                    raise MemoryLimitError(
-                        f"batch {self.chunk.first_batch + index} of {self.chunk.batch_rows} rows has lists and strings "
-                        f"of more than {bytes_text(self._loose_bytes.limit / 2)}, its share of the memory setting; "
-                        f"pass a larger memory=, or a smaller batch_size"
-                    )
+                self._fit_alone()
+            relieve()
         self._finish()
-        self.full = True
+
+    def _fit_alone(self) -> None:
+        """Keep as many batches as half of the limit allows, whatever other chunks take."""
+        limit = self._loose_bytes.limit
+        while self._counted > limit / 2 and self._last > self._first + 1:
+            self._keep_before(self._first + (self._last - self._first) // 2)
+        if self._counted > 2 * limit:
+            raise MemoryLimitError(
+                f"batch {self.chunk.first_batch + self._first} of {self.chunk.batch_rows} rows has lists and strings of "
+                f"more than {bytes_text(limit)}, their share of the memory setting; pass a larger memory=, or a smaller "
+                f"batch_size"
+            )
 
     def _finish(self) -> None:
         low = self._first * self.chunk.batch_rows

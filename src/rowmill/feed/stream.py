@@ -42,6 +42,7 @@ FIRST_BYTES = 96 << 20  # of small fragments, read in some 50 ms; a smaller tabl
 FULL_ROWS = 65_536  # rows of a fully shuffled table that a thread gathers at once
 TURNED_ROWS = 512  # columns begin at multiples of 64 bytes, and of shorter ones that would take too much
 LOOSE_COPIES = 2.5  # of lists and strings: as decoded, in order, in the batch of the training loop; measured
+LOOSE_SHARE = 0.5  # of the memory for lists and strings; the allocators of the decoders hold on to as much
 MIN_CHUNK_ROWS = 65_536  # unshuffled rows are passed on in pieces of about this size
 
 
@@ -214,7 +215,7 @@ class Stream:
             self._blocks(plan),
             threads=self.threads,
             window_rows=int(self._budget.window / self._row_bytes),
-            loose_bytes=0.7 * self._budget.window * (1 - self.selection.layout.row_bytes / self._row_bytes),
+            loose_bytes=LOOSE_SHARE * self._budget.window * (1 - self.selection.layout.row_bytes / self._row_bytes),
             describe=partial(self._describe, start.epoch, self.seed),
             stats=stats,
             first_batch=start.batch,
@@ -363,7 +364,8 @@ class Stream:
             yield self._frame(epoch, seed, fragment, start, rows, columns)
         else:
             found = self.fragments[fragment].slice(start, rows)
-            yield from self.source.read_slices(found, columns, self._budget.fragment)
+            most = self._budget.fragment // 2 if self.selection.layout.loose else self._budget.fragment
+            yield from self.source.read_slices(found, columns, most)
 
     def _frame(
         self, epoch: int, seed: int, fragment: int, start: int, rows: int, columns: Sequence[str]

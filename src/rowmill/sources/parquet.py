@@ -35,7 +35,7 @@ _LARGE = 100_000_000  # decoded bytes from which on `read` reads in slices
 _SMALL = 1 << 20  # decoded bytes below which nothing is gained by reading in slices
 _FOOTERS = 64  # files whose footers are looked into for the sizes of their lists and strings
 _UNEVEN = 1.5  # times as large as the first rows have rows of a row group to be to count
-_MEMORY = 12  # the memory setting is as many times the bytes that a slice may have (see feed/memory.py)
+_MEMORY = 24  # the memory setting is as many times the bytes that a slice of lists or strings may have (feed/stream.py)
 _STREAMED_ROWS = 65_536
 
 
