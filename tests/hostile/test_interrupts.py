@@ -116,5 +116,7 @@ def test_interrupts_leave_nothing_behind(tmp_path, capsys):
         child.stop()
     with capsys.disabled():
         print(f"\n{tries} works, {interrupts} interrupts that reached one, {len(bad)} violations", end=" ")
-    lines = [f"--- {name}, {answer['interrupts']} interrupts:\n" + "\n".join(answer["problems"]) for name, answer in bad]
+    lines = [
+        f"--- {name}, {answer['interrupts']} interrupts:\n" + "\n".join(answer["problems"]) for name, answer in bad
+    ]
     assert not bad, f"{len(bad)} of {tries}:\n" + "\n".join(lines)
