@@ -145,7 +145,6 @@ class Works:
         return frame_digest(self.data().shuffle_by_keys(["cat_a"], npartitions=4).to_polars())
 
     def save_and_load(self):
-        self.workflow.get_subworkflow  # noqa: B018
         made = Workflow(["cat_a", "cat_b"] >> ops.Categorify()).fit(self.table)
         made.save(self.out / "workflow")
         return frame_digest(Workflow.load(self.out / "workflow").transform(self.table))
@@ -259,9 +258,9 @@ def serve(folder):
 
 def one(works, name, wanted):
     global raised
+    ended(threads, [])  # a store may still be being completed
     works.clear()
     gc.collect()
-    ended(threads, [])
     before, run, raised = handles(), getattr(works, name), 0
     say("go")
     kind, text, result = attempt(run)
