@@ -37,6 +37,8 @@ class LocalEngine:
                     frames = job.frames(fragment)
                     for index in _free_first(locks):
                         try:
+                            if failed.requested:  # an interrupt does not wait for the rest of the fragment
+                                return
                             seen[index] = statistics[index].update(seen[index], frames[index])
                         finally:
                             locks[index].release()
