@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-from types import TracebackType
+import _thread
 
 
-class Lock:
-    """`threading.Lock` as a context manager, for objects that are sent to spawned processes."""
+class Lock(_thread.RLock):  # type: ignore[misc]  # it can be inherited from
+    """`threading.RLock` as a context manager, for objects that are sent to spawned processes.
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._lock.release()
+    Its `__enter__` is compiled. One in Python could be interrupted between taking the lock and returning, and nobody
+    would ever release it.
+    """
 
     def __reduce__(self) -> tuple[type[Lock], tuple[()]]:
         return Lock, ()

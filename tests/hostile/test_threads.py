@@ -21,7 +21,7 @@ ROOT = os.getcwd()
 PRELUDE = f"""
 import sys, threading, time, faulthandler
 sys.path.insert(0, {ROOT!r})
-faulthandler.dump_traceback_later(55, exit=True)
+faulthandler.dump_traceback_later(float(sys.argv[1]), exit=True)
 import numpy as np, pandas as pd, polars as pl, pyarrow as pa
 from rowmill import Dataset, Workflow, ops
 from tests.ops.samples import SAMPLES, table
@@ -30,7 +30,10 @@ from tests.ops.samples import SAMPLES, table
 
 def child(code, timeout=60):
     done = subprocess.run(
-        [sys.executable, "-c", PRELUDE + textwrap.dedent(code)], capture_output=True, text=True, timeout=timeout
+        [sys.executable, "-c", PRELUDE + textwrap.dedent(code), str(timeout - 5)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
@@ -113,7 +116,7 @@ def test_every_operator_from_many_threads():
 def interrupted(code, *, after=1.0, within=2.0):
     """A child that is sent SIGINT a while after it says that it is ready: what it printed, and how long it took."""
     process = subprocess.Popen(
-        [sys.executable, "-c", PRELUDE + textwrap.dedent(code)],
+        [sys.executable, "-c", PRELUDE + textwrap.dedent(code), "55"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -265,15 +265,6 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("name", list(SAMPLES))
-def test_columns_are_meant_by_their_exact_names(name, tmp_path):
-    """The samples of all operators on a table beside columns whose names Polars reads as patterns."""
-    frame = table(60)
-    other = frame.with_columns(pl.lit(-7).alias(odd) for odd in NAMES if odd not in ("*",))
-    workflow, plain = Workflow(SAMPLES[name]).fit(other), Workflow(SAMPLES[name]).fit(frame)
-    assert workflow.transform(other).equals(plain.transform(frame))
-
-
 @pytest.mark.parametrize("odd", [n for n in NAMES if n != "*"])
 def test_operators_on_columns_with_odd_names(odd, tmp_path):
     frame = table(60)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from rowmill.engines.engine import Job
 from rowmill.progress import progress_bar
 from rowmill.sources.source import Fragment
+from rowmill.threads import Cancel, run_threads
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,11 @@ class LocalEngine:
         seen = [statistic.start() for statistic in statistics]
         locks = [threading.Lock() for _ in statistics]
         todo, turn = iter(fragments), threading.Lock()
-        failed = threading.Event()
+        failed = Cancel()
 
         def take() -> Fragment | None:
             with turn:
-                return None if failed.is_set() else next(todo, None)
+                return None if failed.requested else next(todo, None)
 
         def work(advance: Any) -> None:
             try:
@@ -37,6 +37,8 @@ class LocalEngine:
                     frames = job.frames(fragment)
                     for index in _free_first(locks):
                         try:
+                            if failed.requested:  # an interrupt does not wait for the rest of the fragment
+                                return
                             seen[index] = statistics[index].update(seen[index], frames[index])
                         finally:
                             locks[index].release()
@@ -44,7 +46,7 @@ class LocalEngine:
                     with turn:
                         advance(fragment.rows)
             except BaseException:
-                failed.set()
+                failed.requested = True
                 raise
 
         with progress_bar("fitting", sum(f.rows for f in fragments), progress) as advance:
@@ -64,7 +66,7 @@ class LocalEngine:
             sizes[largest] = 0
 
 
-def _run_threads(work: Callable[[Any], None], advance: Any, count: int, failed: threading.Event) -> None:
+def _run_threads(work: Callable[[Any], None], advance: Any, count: int, failed: Cancel) -> None:
     """Run `work` on some threads. An interrupt ends them after the fragments that they are at; it waits half a second.
 
     Threads that are still in a user's function then are left alone: they end with it.
@@ -77,18 +79,7 @@ def _run_threads(work: Callable[[Any], None], advance: Any, count: int, failed: 
         except BaseException as error:  # noqa: BLE001 - raised again below
             errors.append(error)
 
-    threads = [threading.Thread(target=run, name=f"rowmill-fit-{n}", daemon=True) for n in range(count)]
-    for thread in threads:
-        thread.start()
-    try:
-        for thread in threads:
-            thread.join()
-    except BaseException:
-        failed.set()
-        until = time.monotonic() + 0.5
-        for thread in threads:
-            thread.join(max(0.0, until - time.monotonic()))
-        raise
+    run_threads(run, count, "rowmill-fit", failed, patience=0.5)
     if errors:
         raise errors[0]
 

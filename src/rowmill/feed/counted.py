@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from rowmill.feed.state import Position
 
@@ -25,12 +25,12 @@ def counted(batches: Iterator[T], position: Position) -> Iterator[T]:
     for number in [number for number, found in list(_unfinished.items()) if found() is None]:
         _unfinished.pop(number, None)  # never begun
     number = next(_numbers)
-    counting = _counting(batches, position, number)
+    counting: Iterator[T] = _counting(batches, position, number)
     _unfinished[number] = weakref.ref(counting)
     return counting
 
 
-def _counting(batches: Iterator[T], position: Position, number: int) -> Iterator[T]:
+def _counting(batches: Any, position: Position, number: int) -> Iterator[T]:
     try:
         for batch in batches:
             position.batch += 1
@@ -38,7 +38,7 @@ def _counting(batches: Iterator[T], position: Position, number: int) -> Iterator
             del batch
         position.epoch, position.batch = position.epoch + 1, 0
     finally:
-        cast("Any", batches).close()
+        batches.close()
         _unfinished.pop(number, None)
 
 

@@ -35,8 +35,10 @@ from rowmill.feed.filling import Filling, LooseBytes, Places, Read
 from rowmill.feed.pack import Dealer
 from rowmill.feed.plan import Chunk, Span
 from rowmill.feed.stats import Stats
+from rowmill.threads import ThreadGroup
 
 THREAD_NAME = "rowmill-feed"
+_LOOK = 1.0  # seconds after which a thread that waits for room sees that the feed is closed, if it was not told
 
 Describe = Callable[[int, int, int], str]
 
@@ -72,7 +74,6 @@ class Feed:
         self._tasks = iter(tasks(chunks, resumed=first_batch > 0))
         self._read = read
         self._pool = pool
-        self._threads_wanted = threads
         self._window_rows = window_rows
         self._loose_bytes = LooseBytes(loose_bytes)
         self._describe = describe
@@ -87,13 +88,14 @@ class Feed:
         self._open_rows = 0
         self._failure: Failure | None = None
         self._closed = False
-        self._threads: list[threading.Thread] = []
+        self._threads = ThreadGroup(threads, THREAD_NAME)
 
     def batches(self) -> Iterator[Batch]:
         """The batches, from `first_batch` on. Threads start with the first `next()` and end with the iteration."""
         try:
             self._stats.begin()
-            self._start()
+            _running.add(self)
+            self._threads.start(self._work)
             for number, chunk in enumerate(self._chunks):
                 filling, complete = self._wait(number)
                 self._stats.ready(-chunk.rows)
@@ -117,6 +119,7 @@ class Feed:
                 del filling  # and with it the last hold on its blocks
                 self._release(number)
         finally:
+            self._closed = True  # before any call, which could be interrupted
             self.close()
 
     def close(self) -> None:
@@ -129,22 +132,11 @@ class Feed:
             self._room.notify_all()
         # Garbage collection may call this on a reading thread, which must not wait for itself or its like.
         if not threading.current_thread().name.startswith(THREAD_NAME):
-            for thread in self._threads:
-                if thread.ident is not None:
-                    thread.join()
-            _ended.extend(self._threads)
-            self._threads.clear()
+            self._threads.join()
             self._filling.clear()
             self._places.clear()
         if self._stats.ended is None:
             self._stats.end()
-
-    def _start(self) -> None:
-        _running.add(self)
-        for index in range(self._threads_wanted):
-            thread = threading.Thread(target=self._work, name=f"{THREAD_NAME}-{index}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
 
     def _wait(self, number: int) -> tuple[Filling, int]:
         """The chunk when it is full, and its number of complete batches: all of them, or those before a failure."""
@@ -155,7 +147,9 @@ class Feed:
             with suppress(Empty):
                 self._news.get(timeout=1.0)
                 continue
-            if not any(thread.is_alive() for thread in self._threads) and self._look(number) is None:
+            if self._threads.error is not None:
+                raise self._threads.error
+            if not self._threads.is_alive() and self._look(number) is None:
                 raise RuntimeError("all reading threads have died without a word; please report this")
         self._stats.wait(perf_counter() - started)
         return found
@@ -188,7 +182,6 @@ class Feed:
 
     def _work(self) -> None:
         """What a reading thread does."""
-        _ended.clear()
         task, at = None, (0, 0)  # what is being read, and the chunk and row it will be missed at
         try:
             while (task := self._next_task()) is not None:
@@ -252,7 +245,7 @@ class Feed:
                 chunk = self._chunks[self._opened]
                 if self._open_rows and self._open_rows + chunk.rows > self._window_rows:
                     started = perf_counter()
-                    self._room.wait()
+                    self._room.wait(_LOOK)
                     self._stats.room(perf_counter() - started)
                     continue
                 rows = chunk.batches * chunk.batch_rows
@@ -316,10 +309,6 @@ def _task(group: list[tuple[int, Span]]) -> Task:
 
 
 _running: set[Feed] = set()
-
-# Letting go of a `Thread` runs Python code of `threading`, in a place where Ctrl-C would be lost and a message printed.
-# So the training loop only puts it here, and the next reading thread lets go of it: those get no signals.
-_ended: list[threading.Thread] = []
 
 
 @atexit.register

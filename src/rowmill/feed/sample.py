@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +21,7 @@ from rowmill.errors import ArgumentError, ColumnError, closest
 from rowmill.feed import permute
 from rowmill.lock import Lock
 from rowmill.sources.source import Fragment, Source
+from rowmill.threads import map_threads
 
 Weights = str | Callable[[int, int], ArrayLike]  # a column, or a function of a fragment's first row and row count
 
@@ -119,15 +119,15 @@ class Draw:
     def _weigh(self, fragments: Sequence[Fragment], threads: int) -> None:
         firsts = np.cumsum([0, *(f.rows for f in fragments)]).tolist()
         self._firsts = firsts
-        with ThreadPoolExecutor(threads, "rowmill-weights") as pool:
-            if self._balance:
-                for column in pool.map(self._values, fragments):
-                    for value, count in column.value_counts().iter_rows():
-                        self._counts[value] = self._counts.get(value, 0) + count
-            sums = pool.map(self._sum, fragments, range(len(fragments)))
-            line = [0.0]
-            for total in sums:
-                line.append(line[-1] + total)
+        if self._balance:
+            counts: dict[object, int] = {}
+            for column in map_threads(self._value_counts, fragments, threads, "rowmill-weights"):
+                for value, count in column.iter_rows():
+                    counts[value] = counts.get(value, 0) + count
+            self._counts = counts  # all at once: an interrupt must not leave some of them
+        line = [0.0]
+        for total in map_threads(self._sum, list(enumerate(fragments)), threads, "rowmill-weights"):
+            line.append(line[-1] + total)
         if firsts[-1] and not line[-1] > 0:
             raise ArgumentError("all weights are 0; wanted at least one row that can be drawn")
         self._line = line
@@ -136,7 +136,11 @@ class Draw:
         assert self._column is not None  # and its name could be read as a pattern
         return self._source.read(fragment, [self._column]).get_column(self._column).alias("values")
 
-    def _sum(self, fragment: Fragment, number: int) -> float:
+    def _value_counts(self, fragment: Fragment) -> pl.DataFrame:
+        return self._values(fragment).value_counts()
+
+    def _sum(self, numbered: tuple[int, Fragment]) -> float:
+        number, fragment = numbered
         weights = self._weights(fragment, number, None if self._column is None else self._values(fragment))
         return float(np.cumsum(weights)[-1])  # in this order, so that a fragment ends where the next begins
 

@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 from rowmill.errors import WorkflowFileError
+from rowmill.handles import open_handle
 
 DEFAULT_LIMIT = "512MB"
 JSON_SHARE = 32  # parsed JSON takes up to some 25 times its size
@@ -45,7 +46,7 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._handle = open_handle(path, os.O_RDONLY | os.O_DIRECTORY)
         except (OSError, ValueError) as error:
             raise self._unreadable("", error) from error
 
@@ -53,19 +54,19 @@ class Folder:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._handle)
+        self._handle.close()
 
     def read(self, name: str, most: int, budget: Budget) -> bytes:
         """The content of a regular file of at most `most` bytes. `name` may have one folder before it."""
         *folders, last = name.split("/")
-        directory = os.dup(self._handle)
+        directory = self._handle
         try:
             for part in folders:
-                inside = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-                os.close(directory)
-                directory = inside
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-            with os.fdopen(os.open(last, flags, dir_fd=directory), "rb") as file:
+                flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+                directory = open_handle(part, flags, dir_fd=directory.fileno())
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+            held = open_handle(last, flags, dir_fd=directory.fileno())
+            with held, open(held.fileno(), "rb", closefd=False) as file:
                 found = os.fstat(file.fileno())
                 if not stat.S_ISREG(found.st_mode):
                     raise OSError(f"{last} is not a regular file")
@@ -77,8 +78,6 @@ class Folder:
             if isinstance(error, WorkflowFileError):
                 raise
             raise self._unreadable(name, error) from error
-        finally:
-            os.close(directory)
 
     def _unreadable(self, name: str, error: Exception) -> WorkflowFileError:
         return WorkflowFileError(f"cannot read {self.path / name}: {error}; pass a folder that Workflow.save wrote")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Container, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, cast
@@ -48,6 +48,7 @@ from rowmill.store.cache import verify
 from rowmill.store.layout import BUILDING, FORMAT, Shape
 from rowmill.store.shelf import own_folder
 from rowmill.store.store import Store
+from rowmill.threads import Writer
 
 __all__ = ["Collate_Fn", "MappedItems", "dataset_to_tensordict", "put_batch_on_device"]
 
@@ -105,18 +106,14 @@ def _fill(store: Store, ds: Any, form: Form, batch_size: int, num_workers: int, 
         ]
         batches: Any = Batches(ds, form, runs)
         fetch = DataLoader(batches, batch_size=None, num_workers=num_workers, collate_fn=_itself)
-        with ThreadPoolExecutor(1, "rowmill-store") as writer:  # which writes one batch while the next is fetched
-            written: Future[None] | None = None
+        with Writer(partial(_write, store), "rowmill-store") as writer:  # one batch, while the next is fetched
             for start, arrays in fetch:
-                if written is not None:
-                    written.result()
-                written = writer.submit(_write, store, start, arrays)
+                writer.put((start, arrays))
                 done(len(arrays[0]))
-            if written is not None:
-                written.result()
 
 
-def _write(store: Store, start: int, arrays: Sequence[Array]) -> None:
+def _write(store: Store, batch: tuple[int, Sequence[Array]]) -> None:
+    start, arrays = batch
     flat = [array.reshape(len(array), -1) for array in arrays]
     with writing(store.folder):
         store.record([store.piece(start, len(flat[0]), store.write(start, flat))])

@@ -91,7 +91,7 @@ class JoinGroupby(StatOperator):
             count, variance = pl.col(f"{cont}.count"), pl.col(f"{cont}.m2") / (pl.col(f"{cont}.count") - 1)
             exprs = {
                 "sum": pl.col(f"{cont}.sum"),
-                "mean": pl.when(count > 0).then(pl.col(f"{cont}.sum") / count),
+                "mean": pl.col(f"{cont}.mean"),
                 "var": pl.when(count > 1).then(variance),
                 "std": pl.when(count > 1).then(variance.sqrt()),
                 "min": pl.col(f"{cont}.min"),

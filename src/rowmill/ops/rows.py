@@ -162,12 +162,23 @@ _AGGREGATIONS: dict[str, tuple[Callable[[pl.Expr], pl.Expr], str | None]] = {
     "max": (lambda x: x.max(), None),
     "count": (lambda x: x.count(), "Int32"),
     "nunique": (lambda x: x.drop_nulls().n_unique(), "Int32"),
-    "sum": (lambda x: x.cast(pl.Float64).sum(), "Float32"),
-    "mean": (lambda x: x.cast(pl.Float64).mean(), "Float32"),
+    "sum": (lambda x: (x.cast(pl.Float64) * 2.0**-64).sum() * 2.0**64, "Float32"),  # no sum on the way is infinite
+    "mean": (lambda x: (x.cast(pl.Float64) * 2.0**-64).mean() * 2.0**64, "Float32"),
     "median": (lambda x: x.cast(pl.Float64).median(), "Float32"),
-    "std": (lambda x: x.cast(pl.Float64).std(), "Float32"),
-    "var": (lambda x: x.cast(pl.Float64).var(), "Float32"),
+    "std": (lambda x: _shrunk(x).std() / _shrink(x), "Float32"),
+    "var": (lambda x: _shrunk(x).var() / _shrink(x) / _shrink(x), "Float32"),
 }
+
+
+def _shrink(x: pl.Expr) -> pl.Expr:
+    """The power of two by which the values of a group are multiplied, so that their squares are finite: mostly 1."""
+    return pl.when(x.cast(pl.Float64).abs().max() > 2.0**400).then(2.0**-600).otherwise(1.0)
+
+
+def _shrunk(x: pl.Expr) -> pl.Expr:
+    """The values of a group, shrunk. Huge ones are taken from the least of them: equal values then have no spread."""
+    values = x.cast(pl.Float64) * _shrink(x)
+    return values - pl.when(_shrink(x) < 1).then(values.min()).otherwise(0.0)
 
 
 def _aggregated(column: ColumnSchema, agg: str, sep: str) -> ColumnSchema:

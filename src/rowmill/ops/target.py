@@ -17,11 +17,12 @@ from rowmill.ops.columns import whole_number
 from rowmill.schema import ColumnSchema, Tags
 from rowmill.sources.names import columns as columns_named
 from rowmill.sources.types import polars_type
-from rowmill.statistics.groups import GroupSums
+from rowmill.statistics.groups import SCALE, GroupSums
 from rowmill.statistics.lookup import Lookup
 from rowmill.statistics.moments import Moments
 
 FOLD = "\0fold"
+_HUGE = 2.0**900  # targets and sums from here on are scaled before they are added
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,17 +113,26 @@ class TargetEncoding(StatOperator):
         made = []
         for target, mean in means.items():
             total, rows = (np.zeros((every.height, self.folds)) for _ in range(2))
-            total[place, fold] = sums[f"{target}.sum"].to_numpy()
+            huge = np.abs(sums[f"{target}.scaled"].to_numpy()).max(initial=abs(mean) * 2.0**SCALE) > _HUGE * 2.0**SCALE
+            scale = SCALE if huge and np.isfinite(mean) else 0  # then sums of them are finite as well
+            total[place, fold] = sums[f"{target}.scaled" if scale else f"{target}.sum"].to_numpy()
             rows[place, fold] = sums[f"{target}.count"].to_numpy()
-            others, count = (x.sum(axis=1, keepdims=True) - x for x in (total, rows))
-            made.append(self._smoothed(f"{target}.all", total.sum(axis=1), rows.sum(axis=1), mean))
-            made.extend(self._smoothed(f"{target}.{f}", others[:, f], count[:, f], mean) for f in range(self.folds))
+            count = rows.sum(axis=1, keepdims=True) - rows
+            if scale:  # what is left of a large sum without a large part of it would be lost in rounding
+                others = np.stack([np.delete(total, f, axis=1).sum(axis=1) for f in range(self.folds)], axis=1)
+            else:
+                others = total.sum(axis=1, keepdims=True) - total
+            smoothed = partial(self._smoothed, mean=mean, scale=scale)
+            made.append(smoothed(f"{target}.all", total.sum(axis=1), rows.sum(axis=1)))
+            made.extend(smoothed(f"{target}.{f}", others[:, f], count[:, f]) for f in range(self.folds))
         return every.with_columns(made)
 
-    def _smoothed(self, name: str, total: Any, rows: Any, mean: float) -> pl.Series:
-        weight = rows + self.p_smooth
-        encoded = np.divide(total + self.p_smooth * mean, weight, out=np.full(len(weight), mean), where=weight > 0)
-        return pl.Series(name, encoded)
+    def _smoothed(self, name: str, total: Any, rows: Any, mean: float, scale: int) -> pl.Series:
+        """The encodings. `total` and what is computed here is scaled by a power of two where floats would overflow."""
+        weight, most = rows + self.p_smooth, np.ldexp(np.finfo(np.float64).max, scale)
+        known = np.full(len(weight), np.ldexp(mean, scale))
+        encoded = np.divide(total + self.p_smooth * known, weight, out=known.copy(), where=weight > 0)
+        return pl.Series(name, np.ldexp(np.clip(encoded, -most, most), -scale) if scale else encoded)
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         targets = inputs.needed.column_names if fitted is None else list(fitted.values["means"])  # it may be gone

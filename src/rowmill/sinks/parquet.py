@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -209,23 +209,26 @@ def write_one(
     groups = _Stream(frames).cut(group_rows)
     first = next(groups, empty)
     with ExitStack() as held:
+        writer = None
         with writing(shown):
             make_folders(folder, name)
             file = held.enter_context(pa.OSFile(str(folder / name), "wb"))
-            writer = pq.ParquetWriter(
-                file, schema, compression=compression, use_dictionary=_repetitive(first), metadata_collector=footers
-            )
         try:
+            with writing(shown):
+                writer = pq.ParquetWriter(
+                    file, schema, compression=compression, use_dictionary=_repetitive(first), metadata_collector=footers
+                )
             for frame in chain([first] if first.height else [], groups):
                 with writing(shown):
                     writer.write_table(_arrow(frame, schema), row_group_size=frame.height)
                 rows += frame.height
-        except BaseException:
-            with suppress(Exception):  # what went wrong before says more than a footer that cannot be written
+            with writing(shown):
                 writer.close()
+        except BaseException:
+            if writer is not None:
+                writer.is_open = False  # else it writes a footer when it is collected, and prints what it cannot write
             raise
         with writing(shown):
-            writer.close()
             file.close()
     return Written(name, rows, footers[0])
 

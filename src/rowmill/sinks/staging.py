@@ -19,9 +19,12 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from rowmill.errors import ArgumentError, DataFileError, RowmillError, is_scarcity, system_error
+from rowmill.handles import open_handle
+from rowmill.threads import run_apart
 
 MANIFEST = "_metadata.json"
 _OURS = {"_metadata", "_metadata.json", "_file_list.txt", ".rowmill"}
@@ -36,26 +39,30 @@ def staged_folder(target: Path) -> Iterator[Path]:
     """A folder to fill; it becomes `target` when the block ends well, and disappears when it does not."""
     target = Path.cwd() / target
     check_target(target)
+    folder = target.parent / f".{target.name}.{secrets.token_hex(6)}{_ENDING}"
+    try:
+        _make(folder, target)
+        with _locked(folder):
+            yield folder
+            check_target(target)
+            flush_tree(folder)
+            _publish(folder, target)
+    except BaseException as error:
+        run_apart(partial(shutil.rmtree, folder, ignore_errors=True))  # to the end, whatever interrupts
+        if not isinstance(error, RowmillError) and is_scarcity(error):
+            raise system_error(error, f"writing {target}") from error
+        raise
+
+
+def _make(folder: Path, target: Path) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         _sweep(target)
-        folder = target.parent / f".{target.name}.{secrets.token_hex(6)}{_ENDING}"
         folder.mkdir()
     except OSError as error:
         if is_scarcity(error):
             raise system_error(error, f"writing {target}") from error
         raise DataFileError(f"cannot write beside {target}: {error}; wanted a writable folder; check it") from error
-    with _locked(folder):
-        try:
-            yield folder
-            check_target(target)
-            flush_tree(folder)
-            _publish(folder, target)
-        except BaseException as error:
-            shutil.rmtree(folder, ignore_errors=True)
-            if not isinstance(error, RowmillError) and is_scarcity(error):
-                raise system_error(error, f"writing {target}") from error
-            raise
 
 
 def check_target(target: Path) -> None:
@@ -88,25 +95,19 @@ def _written_before(target: Path) -> set[str]:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Hold a lock on the folder, by which others see that its writer is alive."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
+    with open_handle(folder, os.O_RDONLY) as handle:
         with contextlib.suppress(OSError):  # some network file systems have no locks
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
-    finally:
-        os.close(handle)
 
 
 def _sweep(target: Path) -> None:
     """Remove what killed writers of the same target left behind."""
     for folder in target.parent.glob(f".{_escaped(target.name)}.*{_ENDING}"):
-        with contextlib.suppress(OSError):
-            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
-            finally:
-                os.close(handle)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK
+        with contextlib.suppress(OSError), open_handle(folder, flags) as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _escaped(name: str) -> str:
@@ -115,11 +116,8 @@ def _escaped(name: str) -> str:
 
 def flush(path: Path) -> None:
     """Make sure that a file or folder is on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    with open_handle(path, os.O_RDONLY) as handle:
+        os.fsync(handle.fileno())
 
 
 def flush_tree(folder: Path) -> None:

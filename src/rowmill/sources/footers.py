@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +21,7 @@ from rowmill.errors import DataFileError, os_reason
 from rowmill.sources.paths import Files
 from rowmill.sources.pins import Pin, Pins, pin, settle, version
 from rowmill.sources.types import arrow_types
+from rowmill.threads import map_threads
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -62,21 +61,10 @@ def read_footers(files: Files) -> Footers:
     if threads <= 1:
         found = [one for lot in lots for one in run(lot)]
     else:
-        with ThreadPoolExecutor(threads, "rowmill-footers") as pool:
-            found = [one for several in _until_error(pool, run, lots) for one in several]
+        found = [one for several in map_threads(run, lots, threads, "rowmill-footers") for one in several]
     group_rows = [rows for rows, _, _ in found]
     places, pins = [place for _, place, _ in found], Pins(files, [pinned for _, _, pinned in found])
     return Footers(group_rows, known.schemas, known.leaves, places, pins)
-
-
-def _until_error(pool: ThreadPoolExecutor, run: Callable[[range], Any], lots: Sequence[range]) -> list[Any]:
-    """The results in order; the first failure, in file order, stops the rest."""
-    waiting = [pool.submit(run, lot) for lot in lots]
-    try:
-        return [future.result() for future in waiting]
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
 
 
 _POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)

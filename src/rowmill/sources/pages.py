@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from isal.isal_zlib import crc32
 
 from rowmill.errors import DataFileError
+from rowmill.handles import open_handle
 from rowmill.sources.footers import Leaf
 from rowmill.sources.slices import ColumnSize
 from rowmill.sources.thrift import Page, RowGroup, page_header, parse_footer
@@ -88,14 +89,11 @@ class PageTable:
         todo = [cell for cell in cells if cell not in self._checked or (verify and cell in self._summed)]
         if not todo:
             return
-        handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
+        with open_handle(self.path, os.O_RDONLY) as handle:
             for group, leaf in todo:
-                if self._check_pages(handle, group, leaf, verify):
+                if self._check_pages(handle.fileno(), group, leaf, verify):
                     self._summed.add((group, leaf))
                 self._checked.add((group, leaf))
-        finally:
-            os.close(handle)
 
     def _check_pages(self, handle: int, number: int, leaf: int, verify: bool) -> bool:
         """Whether any page of the column has a checksum."""

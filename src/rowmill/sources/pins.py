@@ -13,7 +13,6 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,6 +23,7 @@ from pyarrow.fs import FileSystem, LocalFileSystem
 
 from rowmill.errors import DataFileError, RowmillError, os_reason
 from rowmill.sources.paths import Files
+from rowmill.threads import map_threads
 
 ENDS = 65_536
 _MAGIC = {"parquet": (b"PAR1", 8), "ipc": (b"ARROW1", 10)}  # the last bytes of a file; they follow the footer's length
@@ -64,8 +64,8 @@ class Pins:
             except (OSError, pa.ArrowException) as error:
                 raise DataFileError(f"cannot read {path}: {os_reason(error)}") from error
 
-        with ThreadPoolExecutor(16, "rowmill-pins") as pool:
-            return cls(files, list(pool.map(one, range(len(files.paths)))))
+        units = range(len(files.paths))
+        return cls(files, map_threads(one, units, min(16, len(units)), "rowmill-pins"))
 
     def __len__(self) -> int:
         return len(self._pins)
@@ -148,8 +148,8 @@ class Pins:
 
     def _head_digests(self) -> list[str]:
         if self._heads is None:
-            with ThreadPoolExecutor(16, "rowmill-pins") as pool:
-                self._heads = " ".join(pool.map(self._head_digest, range(len(self._pins))))
+            units = range(len(self._pins))
+            self._heads = " ".join(map_threads(self._head_digest, units, min(16, len(units)), "rowmill-pins"))
         return self._heads.split(" ")
 
     def _head_digest(self, unit: int) -> str:

@@ -3,8 +3,8 @@
 Bytes in, integers out, or `ValueError` where the bytes are not what they claim to be (`IndexError` inside, where more
 bytes are needed). Every length is compared with the
 bytes that are left before it is used, so no input makes this module allocate or loop beyond its own size. Parquet
-encodes both structures in Thrift's compact protocol. Called by `pages`, before Polars decodes: decoders allocate what a
-damaged file asks for, and abort the process where they cannot.
+encodes both structures in Thrift's compact protocol. Called by `pages`, before Polars decodes, and by `graph.pages` for
+the tables of a workflow: decoders allocate what a damaged file asks for, and abort the process where they cannot.
 """
 
 from __future__ import annotations
@@ -49,13 +49,15 @@ class RowGroup:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The header of a page. `rows` is known in pages of version 2 only; `crc` is unsigned."""
+    """The header of a page. `values` and `encoding` are -1 if unknown, `rows` is known in pages of version 2 only;
+    `crc` is unsigned."""
 
     kind: int
     uncompressed: int
     compressed: int
     crc: int | None
     values: int
+    encoding: int
     rows: int | None
     level_bytes: int
     header: int  # its own length
@@ -264,11 +266,14 @@ def _size_statistics(data: bytes, at: int) -> tuple[int | None, int]:
             at = _skip(data, at, kind)
 
 
+_DESCRIBED_BY = {0: 5, 2: 7, 3: 8}  # the field that describes a page of this kind: data, dictionary, data version 2
+
+
 def page_header(data: bytes) -> Page:
     """The page header at the start of `data`; `IndexError` if it goes on beyond."""
-    at = last = 0
+    at = last = described = 0
     found: dict[int, int] = {}
-    values, rows, level_bytes = -1, None, 0
+    values, encoding, rows, level_bytes = -1, -1, None, 0
     while True:
         last, kind, at = _field(data, at, last)
         if kind == 0:
@@ -276,13 +281,17 @@ def page_header(data: bytes) -> Page:
         if last <= 4:
             found[last], at = _integer(data, at, kind)
         elif last in (5, 7, 8) and kind == _STRUCT:
-            inner = 0
+            if described:
+                raise ValueError("a page that is described twice")
+            described, inner = last, 0
             while True:
                 inner, kind, at = _field(data, at, inner)
                 if kind == 0:
                     break
                 if inner == 1:
                     values, at = _integer(data, at, kind)
+                elif inner == (4 if last == 8 else 2):
+                    encoding, at = _integer(data, at, kind)
                 elif last == 8 and inner == 3:
                     rows, at = _integer(data, at, kind)
                 elif last == 8 and inner in (5, 6):
@@ -296,5 +305,7 @@ def page_header(data: bytes) -> Page:
             at = _skip(data, at, kind)
     if not {1, 2, 3} <= found.keys():
         raise ValueError("a page without its sizes")
+    if described and _DESCRIBED_BY.get(found[1]) != described:
+        raise ValueError("a page that is described as one of another kind")
     crc = found[4] & 0xFFFFFFFF if 4 in found else None
-    return Page(found[1], found[2], found[3], crc, values, rows, level_bytes, at)
+    return Page(found[1], found[2], found[3], crc, values, encoding, rows, level_bytes, at)

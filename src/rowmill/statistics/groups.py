@@ -6,8 +6,11 @@ group gets a whole number (128 bits) for each range of 32 exponents that occurs,
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import reduce
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -20,6 +23,10 @@ from rowmill.statistics.values import without_nan
 Floats = NDArray[np.float64]
 _STEP = 32  # exponents to a range
 _BIN, _PART = "__bin__", "__part__"
+_MADE = ("count", "sum", "scaled", "mean", "m2", "min", "max")
+_HUGE_SUM, _HUGE_SQUARES = 28, 27  # ranges from which on a sum could be too large for a float: some 1e285 and 1e276
+_SHRINK = 768  # numbers from 2^400 on are divided by 2^768 before they are squared
+SCALE = -64
 
 
 @dataclass
@@ -35,8 +42,9 @@ class Grouped:
 class GroupSums:
     """For each combination of `keys`: rows, and of each of `values` its count, sum, squares, min and max as asked.
 
-    The result is a frame: keys, `rows`, and `{value}.count`, `{value}.sum`, `{value}.m2` (the sum of squared
-    differences from the mean), `{value}.min`, `{value}.max`.
+    The result is a frame: keys, `rows`, and `{value}.count`, `{value}.sum`, `{value}.scaled` (the sum times 2^-64,
+    which no sum is too large for), `{value}.mean` (null without values), `{value}.m2` (the sum of squared differences
+    from the mean), `{value}.min`, `{value}.max`. What is larger than the largest float is infinite.
     """
 
     keys: tuple[str, ...]
@@ -45,7 +53,7 @@ class GroupSums:
     extremes: bool = False
 
     def __post_init__(self) -> None:
-        made = {"rows", *(f"{value}.{name}" for value in self.values for name in ("count", "sum", "m2", "min", "max"))}
+        made = {"rows", *(f"{value}.{name}" for value in self.values for name in _MADE)}
         for key in self.keys:
             if key in made:
                 raise ColumnError(f"a key column is named {key!r}, which is needed for a result; rename the column")
@@ -67,10 +75,12 @@ class GroupSums:
         seen.plain.append(frame.group_by(self._keys).agg(self._plain()))
         for value in self.values:
             column = frame.get_column(safe(value))
-            self._add(seen, f"{value}.sum", frame, [column.cast(pl.Float64).to_numpy()])
+            numbers = column.cast(pl.Float64).to_numpy()
+            self._add(seen, f"{value}.sum", frame, [numbers])
             if self.squares:
-                numbers = column.cast(pl.Float64).to_numpy()
-                self._add(seen, f"{value}.squares", frame, list(_square(numbers)))
+                huge = np.isfinite(numbers) & (np.abs(numbers) >= 2.0**400)
+                shrunk = np.where(huge, np.ldexp(numbers, -_SHRINK), numbers) if huge.any() else numbers
+                self._add(seen, f"{value}.squares", frame, list(_square(shrunk)), huge * (2 * _SHRINK // _STEP))
         seen.held += seen.plain[-1].height
         return self._compacted(seen) if seen.held > 2_000_000 else seen
 
@@ -92,11 +102,11 @@ class GroupSums:
                 wanted.append(pl.col(f"{value}.max").max())
         return wanted
 
-    def _add(self, seen: Grouped, name: str, frame: pl.DataFrame, terms: list[Floats]) -> None:
-        """Add numbers to the sums of their groups, as whole numbers of their range of exponents."""
+    def _add(self, seen: Grouped, name: str, frame: pl.DataFrame, terms: list[Floats], above: Any = 0) -> None:
+        """Add numbers to the sums of their groups, as whole numbers of their range of exponents, or of one `above`."""
         keys = frame.select(self._keys)
         for term in terms:
-            bins, parts = _whole_parts(term)
+            bins, parts = _whole_parts(term, above)
             rows = keys.with_columns(bins, parts).filter(pl.col(_PART).is_not_null())
             summed = rows.group_by([*self._keys, _BIN]).agg(pl.col(_PART).sum())
             seen.parts.setdefault(name, []).append(summed)
@@ -124,27 +134,64 @@ class GroupSums:
         if not seen.plain:
             return None
         table = seen.plain[0]
-        sums = {name: _summed(frames[0], self._keys) for name, frames in seen.parts.items()}
+        with np.errstate(over="ignore", invalid="ignore"):  # huge sums are made good below
+            sums = {name: _summed(frames[0], self._keys) for name, frames in seen.parts.items()}
         for name, summed in sums.items():
             named = summed.rename({"high": f"{name}.high", "low": f"{name}.low"})
             table = table.join(named, on=list(self._keys), how="left", nulls_equal=True)
         table = table.sort(self._keys, nulls_last=False)
-        return self._finished(table).rename(dict(zip(self._keys, self.keys, strict=True)))
+        table = self._finished(table, {value: self._huge(table, seen, value) for value in self.values})
+        return table.rename(dict(zip(self._keys, self.keys, strict=True)))
 
-    def _finished(self, table: pl.DataFrame) -> pl.DataFrame:
-        made = []
+    def _huge(self, table: pl.DataFrame, seen: Grouped, value: str) -> dict[int, tuple[Fraction, Fraction]]:
+        """For each row of the table whose sums could be too large for floats, both of them as they are."""
+        names = [(f"{value}.sum", _HUGE_SUM), *([(f"{value}.squares", _HUGE_SQUARES)] if self.squares else [])]
+        found = [seen.parts[name][0].filter(pl.col(_BIN) >= limit).select(self._keys) for name, limit in names]
+        keys = pl.concat(found).unique()
+        if not keys.height:
+            return {}
+        on = list(self._keys)
+        rows = table.select(on).with_row_index("__row__").join(keys, on=on, nulls_equal=True)
+        totals = []
+        for name, _ in names:
+            parts = rows.join(seen.parts[name][0], on=on, nulls_equal=True).select("__row__", _BIN, _PART)
+            exact: dict[int, Fraction] = {}
+            for row, place, part in parts.iter_rows():
+                exact[row] = exact.get(row, Fraction(0)) + Fraction(part) * Fraction(2) ** (_STEP * place)
+            totals.append(exact)
+        return {row: (totals[0].get(row, Fraction(0)), totals[-1].get(row, Fraction(0))) for row in rows["__row__"]}
+
+    def _finished(self, table: pl.DataFrame, huge: dict[str, dict[int, tuple[Fraction, Fraction]]]) -> pl.DataFrame:
+        made: list[pl.Series] = []
         for value in self.values:
+            count = table[f"{value}.count"].to_numpy().astype(np.float64)
             high, low = (table[f"{value}.sum.{part}"].fill_null(0.0).to_numpy() for part in ("high", "low"))
-            made.append(pl.Series(f"{value}.sum", high + low))
-            if self.squares:
-                count = table[f"{value}.count"].to_numpy().astype(np.float64)
-                squares = [table[f"{value}.squares.{part}"].fill_null(0.0).to_numpy() for part in ("high", "low")]
-                made.append(pl.Series(f"{value}.m2", _spread(count, (high, low), (squares[0], squares[1]))))
+            with np.errstate(all="ignore"):
+                total = high + low
+                columns = {"sum": total, "scaled": np.ldexp(total, SCALE), "mean": total / count}
+                if self.squares:
+                    squares = [table[f"{value}.squares.{part}"].fill_null(0.0).to_numpy() for part in ("high", "low")]
+                    columns["m2"] = _spread(count, (high, low), (squares[0], squares[1]))
+            for row, (exact, exact_squares) in huge[value].items():
+                columns["sum"][row], columns["scaled"][row] = _float(exact), _float(exact * Fraction(2) ** SCALE)
+                columns["mean"][row] = _float(exact / int(count[row]))
+                if self.squares:
+                    columns["m2"][row] = _float(exact_squares - exact * exact / int(count[row]))
+            series = {name: pl.Series(f"{value}.{name}", column) for name, column in columns.items()}
+            series["mean"] = series["mean"].set(pl.Series(count == 0), None)
+            made += series.values()
         hidden = [name for name in table.columns if name.endswith((".high", ".low"))]
         return table.drop(hidden).with_columns(made)
 
 
-def _whole_parts(numbers: Floats) -> tuple[pl.Series, pl.Series]:
+def _float(exact: Fraction) -> float:
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+def _whole_parts(numbers: Floats, above: Any) -> tuple[pl.Series, pl.Series]:
     """Each finite number as (range of exponents, whole number of 128 bits); null for others."""
     finite = np.isfinite(numbers)
     _, exponents = np.frexp(np.where(finite, numbers, 0.0))
@@ -152,7 +199,7 @@ def _whole_parts(numbers: Floats) -> tuple[pl.Series, pl.Series]:
     parts = pl.Series(_PART, np.ldexp(np.where(finite, numbers, 0.0), -_STEP * bins)).cast(pl.Int128)
     if not finite.all():
         parts = pl.select(pl.when(pl.Series(finite)).then(parts)).to_series().alias(_PART)
-    return pl.Series(_BIN, bins.astype(np.int16)), parts
+    return pl.Series(_BIN, (bins + above).astype(np.int16)), parts
 
 
 def _summed(parts: pl.DataFrame, keys: tuple[str, ...]) -> pl.DataFrame:

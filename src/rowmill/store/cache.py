@@ -12,7 +12,6 @@ import threading
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -41,6 +40,7 @@ from rowmill.store.layout import BUILDING, FORMAT, Shape, by_dtype
 from rowmill.store.shelf import default_folder, free_bytes, make_room, own_folder, stale
 from rowmill.store.store import Store
 from rowmill.store.write import WriteThrough, keep
+from rowmill.threads import Cancel, ThreadGroup, map_threads
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ class Kept:
         self.shape = self._widest.narrow  # until a value turns up that does not fit
         self.tier, self.why = self._choose()
         self._store: Store | None = None
-        self._finishing: threading.Thread | None = None
+        self._finishing: ThreadGroup | None = None
         self._lock = Lock()
         self._warned = False
 
@@ -109,10 +109,6 @@ class Kept:
     def _name_of(self, shape: Shape) -> Path:
         folder, narrow = self._cache.folder or default_folder(), shape != self._widest
         return folder / f"{self._request.place[:12]}-{self._request.key[:20]}-{FORMAT}{'n' if narrow else ''}"
-
-    @property
-    def _building(self) -> Path:
-        return _building(self.name)
 
     @property
     def _nbytes(self) -> int:
@@ -198,7 +194,7 @@ class Kept:
 
     def build(self, decode: Decode, fragment_rows: Sequence[int], threads: int) -> None:
         """Read all rows that are missing, store them, and complete the store."""
-        firsts = [0, *accumulate(fragment_rows)]
+        firsts, cancel = [0, *accumulate(fragment_rows)], Cancel()
         self._renew()
 
         def decoded(store: Store, gaps: Iterable[tuple[int, int]]) -> Iterator[WriteThrough]:
@@ -208,12 +204,16 @@ class Kept:
                     fragment = bisect_right(firsts, first) - 1
                     stop = min(gap + rows, firsts[fragment + 1])
                     for columns in decode(fragment, first - firsts[fragment], stop - first):
+                        if cancel.requested:
+                            return
                         yield WriteThrough(store, first, columns, partial(self._stop_writing, store))
                         first += columns.rows
 
         def build(run: range) -> None:
             first, rows = firsts[run.start], firsts[run.stop] - firsts[run.start]
             while (store := self._store) is not None and not store.complete and store.missing(first, rows):
+                if cancel.requested:
+                    return
                 try:
                     with store.claim(first, rows) as gaps:
                         keep(store, decoded(store, gaps))
@@ -229,11 +229,10 @@ class Kept:
         count = len(fragment_rows)
         each = -(-count // threads)  # neighbours, so that few windows are cut at an end
         runs = [range(start, min(start + each, count)) for start in range(0, count, each)]
-        with ThreadPoolExecutor(threads, "rowmill-store") as pool:
-            store = None
-            while store is not self._store:  # again if it was begun anew: some runs may have been done before
-                store = self._store
-                list(pool.map(build, runs))
+        store = None
+        while store is not self._store:  # again if it was begun anew: some runs may have been done before
+            store = self._store
+            map_threads(build, runs, threads, "rowmill-store", cancel)
         self.finish()
         if self._finishing is not None:
             self._finishing.join()
@@ -251,11 +250,9 @@ class Kept:
         store = self._store
         if store is None or store.complete or not store.full or (self._finishing and self._finishing.is_alive()):
             return
-        self._finishing = threading.Thread(target=self._finish, args=(store,), name="rowmill-store")
+        self._finishing = ThreadGroup(1, "rowmill-store", daemon=False)
         with suppress(RuntimeError):  # the interpreter is ending: the next run completes it
-            self._finishing.start()
-            return
-        self._finishing = None
+            self._finishing.start(partial(self._finish, store))
 
     def _finish(self, store: Store) -> None:
         try:
@@ -293,7 +290,7 @@ class Kept:
                 self._remove(self.name, error)
                 continue
             if found is not None:
-                files.remove(self._building)  # begun by one who did not see that it was complete
+                files.remove(_building(self.name))  # begun by one who did not see that it was complete
             elif self._store is not None and self._store.here:
                 return self._store
             else:
@@ -304,14 +301,14 @@ class Kept:
 
     def _look_for_wide(self) -> None:
         """Whether anybody has found a value that 4 bytes do not hold: then there is a store with 8, or one begun."""
-        name, narrow = self._name_of(self._widest), self._building
+        name, narrow = self._name_of(self._widest), _building(self.name)
         if self.shape != self._widest and (files.is_folder(name) or files.is_folder(_building(name))):
             self.shape = self._widest
             files.remove(narrow)  # unless another process is still to find out
 
     def _begun(self) -> Store | None:
         name = self.name
-        if not files.is_folder(self._building):
+        if not files.is_folder(_building(self.name)):
             if others := stale(self._name_of(self._widest), self._name_of(self._widest.narrow)):
                 self._warn(
                     f"the data or settings of {others[0].name} have changed since it was stored; it is not used, and "
@@ -328,16 +325,14 @@ class Kept:
         try:
             begun = Store.building(self.shape, name)
         except DamagedStoreError as error:
-            self._remove(self._building, error)
+            self._remove(_building(self.name), error)
             return None
         except OSError:
-            files.remove(self._building)  # it has no room for the rest either
+            files.remove(_building(self.name))  # it has no room for the rest either
             raise
-        if begun is not None and files.is_folder(
-            name
-        ):  # completed since we looked: what we have is a new, empty folder
+        if begun is not None and files.is_folder(name):  # completed since we looked: what we have is new and empty
             begun.close()
-            files.remove(self._building)
+            files.remove(_building(self.name))
             return None
         return begun
 
@@ -406,6 +401,10 @@ def verify(store: Store) -> bool:
         files.expect_at_random(held)
     step = store.shape.piece_rows * 16
     starts = range(0, store.shape.rows, step)
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1), "rowmill-store") as pool:
-        store.summed = all(pool.map(lambda first: store.verify(first, min(step, store.shape.rows - first)), starts))
+    verified = partial(_verify_rows, store, step)
+    store.summed = all(map_threads(verified, starts, min(8, os.cpu_count() or 1), "rowmill-store"))
     return store.summed
+
+
+def _verify_rows(store: Store, rows: int, first: int) -> bool:
+    return store.verify(first, min(rows, store.shape.rows - first))

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rowmill.errors import DamagedStoreError
+from rowmill.handles import Handle
 from rowmill.store import nofollow
 
 AT_ONCE = 256 << 10  # bytes to write; from some MB on they get huge pages, which can take long to come
@@ -36,7 +37,7 @@ _FLOCK = "hhqqixxxx"  # struct flock on 64-bit Linux
 _UNSUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 
-def create(name: str, folder: int, flags: int = os.O_RDWR, mode: int = 0o644) -> int:
+def create(name: str, folder: int, flags: int = os.O_RDWR, mode: int = 0o644) -> Handle:
     """Open a file of an open folder to write and read, made if it is not there."""
     return nofollow.open_file(name, folder, flags | os.O_CREAT, mode=mode)
 
@@ -88,22 +89,17 @@ def sync(handle: int) -> None:
 def write_whole(name: str, folder: int, data: bytes) -> None:
     """A small file of an open folder that is there as a whole or not at all."""
     part = f".{name}.{secrets.token_hex(8)}"
-    handle = create(part, folder, os.O_RDWR | os.O_EXCL)
-    try:
-        write_at(handle, data, 0)
-        sync(handle)
-    finally:
-        os.close(handle)
+    with create(part, folder, os.O_RDWR | os.O_EXCL) as handle:
+        write_at(handle.fileno(), data, 0)
+        sync(handle.fileno())
     os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 @contextmanager
-def opened(handle: int) -> Iterator[int]:
-    """Close a handle at the end of the block."""
-    try:
-        yield handle
-    finally:
-        os.close(handle)
+def opened(handle: Handle) -> Iterator[int]:
+    """The number of a handle, which is closed at the end of the block."""
+    with handle:
+        yield handle.fileno()
 
 
 def begin(folder: Path) -> None:
@@ -143,7 +139,7 @@ def expect_at_random(held: NDArray[np.uint8]) -> None:
             owner.madvise(mmap.MADV_HUGEPAGE)
 
 
-def hold(path: Path) -> int | None:
+def hold(path: Path) -> Handle | None:
     """Hold a store's folder against removal; None if it is not there, or goes while we look.
 
     Raises an `OSError` if what is there is no folder of ours, or if somebody keeps it locked.
@@ -153,14 +149,10 @@ def hold(path: Path) -> int | None:
             handle = nofollow.open_folder(path.name, parent)
     except FileNotFoundError:
         return None
-    try:
-        _share(handle, path)
-        if still_there(path, handle):
-            return handle
-    except BaseException:
-        os.close(handle)
-        raise
-    os.close(handle)
+    _share(handle.fileno(), path)
+    if still_there(path, handle.fileno()):
+        return handle
+    handle.close()
     return None
 
 

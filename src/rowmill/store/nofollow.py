@@ -14,6 +14,7 @@ import stat
 from pathlib import Path
 
 from rowmill.errors import DamagedStoreError
+from rowmill.handles import Handle, open_handle
 
 FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | FLAGS
@@ -33,35 +34,35 @@ def is_ours(found: os.stat_result) -> bool:
     return found.st_uid in (os.geteuid(), 0)
 
 
-def open_cache_folder(path: Path) -> int:
+def open_cache_folder(path: Path) -> Handle:
     """A handle on the cache folder that a user has named. A link there is followed if this user or root made it."""
     found = path.lstat()
     if stat.S_ISLNK(found.st_mode) and not is_ours(found):
         raise PermissionError(
             errno.EPERM, f"it is a symbolic link that belongs to user {found.st_uid}; name the folder itself"
         )
-    return os.open(path, (FOLDER_FLAGS & ~os.O_NOFOLLOW))
+    return open_handle(path, FOLDER_FLAGS & ~os.O_NOFOLLOW)
 
 
-def open_folder(name: str, parent: int) -> int:
+def open_folder(name: str, parent: int) -> Handle:
     """A handle on a folder in an open folder. Raises an `OSError` if it is not one, or belongs to another user."""
     try:
-        handle = os.open(name, FOLDER_FLAGS, dir_fd=parent)
+        handle = open_handle(name, FOLDER_FLAGS, dir_fd=parent)
     except OSError as error:
         if error.errno not in (errno.ENOTDIR, errno.ELOOP):
             raise
         kind = _kind(os.stat(name, dir_fd=parent, follow_symlinks=False))
         raise NotADirectoryError(errno.ENOTDIR, f"{name} is {kind} and not a store; remove it") from error
-    found = os.fstat(handle)
+    found = os.fstat(handle.fileno())
     if not is_ours(found):
-        os.close(handle)
+        handle.close()
         raise PermissionError(
             errno.EPERM, f"{name} belongs to user {found.st_uid} and is not trusted; use a cache folder of your own"
         )
     return handle
 
 
-def open_file(name: str, folder: int, flags: int = os.O_RDONLY, *, mode: int = 0o644) -> int:
+def open_file(name: str, folder: int, flags: int = os.O_RDONLY, *, mode: int = 0o644) -> Handle:
     """A handle on a file in an open folder; with `O_CREAT` it is made if it is not there.
 
     Raises `DamagedStoreError` if it is no regular file, belongs to another user, or is to be written and has a second
@@ -73,23 +74,19 @@ def open_file(name: str, folder: int, flags: int = os.O_RDONLY, *, mode: int = 0
         if not flags & os.O_CREAT:
             raise
     try:
-        handle = os.open(name, flags | FLAGS, mode, dir_fd=folder)
+        handle = open_handle(name, flags | FLAGS, mode, dir_fd=folder)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):  # put there after the first look
             raise DamagedStoreError(f"its file {name} is no regular file") from error
         raise
-    try:
-        _check(name, os.fstat(handle), flags)
-    except BaseException:
-        os.close(handle)
-        raise
+    _check(name, os.fstat(handle.fileno()), flags)
     return handle
 
 
 def read_file(name: str, folder: int, most: int) -> bytes:
     """All bytes of a file in an open folder. Raises `DamagedStoreError` if there are more than `most`."""
-    handle = open_file(name, folder)
-    try:
+    with open_file(name, folder) as held:
+        handle = held.fileno()
         size = os.fstat(handle).st_size
         if size > most:
             raise DamagedStoreError(f"its file {name} has {size} bytes; at most {most} were written")
@@ -97,8 +94,6 @@ def read_file(name: str, folder: int, most: int) -> bytes:
         while len(found) <= size and (text := os.pread(handle, size + 1 - len(found), len(found))):
             found += text
         return found
-    finally:
-        os.close(handle)
 
 
 def _check(name: str, found: os.stat_result, flags: int) -> None:

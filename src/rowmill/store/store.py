@@ -14,7 +14,6 @@ import fcntl
 import json
 import os
 import threading
-import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 
 from rowmill.errors import DamagedStoreError
 from rowmill.feed.block import Array, Block, Memory
+from rowmill.handles import Handle, memory_file
 from rowmill.store import files, nofollow
 from rowmill.store.layout import BUILDING, LISTS, MANIFEST, META, Shape, checked, key_of, manifest, tensordict_meta
 from rowmill.store.lists import Complete, Growing, Lists
@@ -39,7 +39,7 @@ WRITERS = 64  # threads that have memory to pack in kept for them
 class Store:
     """A stored table, open. With `folder=None` it is in memory, seen by this process only."""
 
-    def __init__(self, shape: Shape, folder: Path | None, handle: int | None, *, complete: bool) -> None:
+    def __init__(self, shape: Shape, folder: Path | None, handle: Handle | None, *, complete: bool) -> None:
         self.shape, self.folder, self.complete = shape, folder, complete
         self.pieces = Pieces()
         self.summed = False  # all of it, in this process
@@ -47,18 +47,12 @@ class Store:
         self._verified: set[int] = set()
         self._bad: set[Piece] = set()
         self._claims: set[tuple[int, int]] = set()
-        self._handle, self._handles = handle, ExitStack()
+        self._handles = [] if handle is None else [handle]  # closed with the store
+        self._handle = None if handle is None else handle.fileno()
         self._lists_handle: int | None = None
-        weakref.finalize(self, self._handles.close)
-        if handle is not None:
-            self._handles.callback(os.close, handle)
         self._read_to = 0
         self.scratch = Memory(0 if complete else WRITERS)  # to pack rows in before they are written
-        try:
-            self._open_files()
-        except BaseException:
-            self._handles.close()
-            raise
+        self._open_files()
 
     @classmethod
     def building(cls, shape: Shape, name: Path | None) -> Store | None:
@@ -74,7 +68,7 @@ class Store:
             store = cls(shape, folder, handle, complete=False)
         except FileNotFoundError:  # no file can be made in a folder that was just removed
             return None
-        return store if files.still_there(folder, handle) else None
+        return store if files.still_there(folder, handle.fileno()) else None
 
     @classmethod
     def completed(cls, shape: Shape, name: Path) -> Store | None:
@@ -110,7 +104,7 @@ class Store:
 
     def _file(self, name: str, flags: int = os.O_RDWR) -> int:
         if self.folder is None:
-            handle = os.memfd_create(name, os.MFD_CLOEXEC)
+            handle = memory_file(name)
             fcntl.fcntl(handle, fcntl.F_SETFL, flags & os.O_APPEND)
         elif self.complete:
             try:
@@ -120,8 +114,11 @@ class Store:
         else:
             mode = 0o600 if name in (JOURNAL, CLAIMS) else 0o644  # a lock on these keeps writers waiting
             handle = files.create(name.rpartition("/")[2], self._folder_of(name), flags, mode)
-        self._handles.callback(os.close, handle)
-        return handle
+        return self._kept_open(handle)
+
+    def _kept_open(self, handle: Handle) -> int:
+        self._handles.append(handle)
+        return handle.fileno()
 
     def _folder_of(self, name: str) -> int:
         """The open folder of a file: the store's own, or that of its lists."""
@@ -133,10 +130,9 @@ class Store:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(LISTS, 0o755, dir_fd=self._handle)
             try:
-                self._lists_handle = nofollow.open_folder(LISTS, self._handle)
+                self._lists_handle = self._kept_open(nofollow.open_folder(LISTS, self._handle))
             except (NotADirectoryError, PermissionError) as error:
                 raise DamagedStoreError(error.strerror) from error
-            self._handles.callback(os.close, self._lists_handle)
         return self._lists_handle
 
     @property
@@ -146,7 +142,8 @@ class Store:
 
     def close(self) -> None:
         """Let go of the folder. Maps that are in use stay."""
-        self._handles.close()
+        for handle in self._handles:
+            handle.close()
 
     @property
     def full(self) -> bool:
