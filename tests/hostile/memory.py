@@ -27,7 +27,7 @@ def _lists(lengths, values=7) -> pa.ListArray:
 
 
 def skewed_lists(path: Path, scale: float, groups: int = 10) -> int:
-    """Lists of one value in the first rows and of 12,500 in the others, all the same value: a file of some kilobytes."""
+    """Lists of one value in the first rows and of 12,500 in the others, all the same: a file of some kilobytes."""
     rows = int(20_000 * scale) // groups
     with _writer(path, pa.schema([("id", pa.int64()), ("l", pa.list_(pa.int64()))])) as writer:
         for group in range(groups):

@@ -1,7 +1,7 @@
 """Damaged copies of a data file, and a child process that reads many of them: what a fuzzer would write.
 
-Run as a program: `python -m tests.hostile.mutate FOLDER KIND FIRST LAST` reads the copies of these numbers, prints a line
-for each before it reads it, and one JSON line of what came of them.
+Run as a program: `python -m tests.hostile.mutate FOLDER KIND FIRST LAST` reads the copies of these numbers, prints a
+line for each before it reads it, and one JSON line of what came of them.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Files that change under an open dataset: an error that names the file, and no row of the new file delivered or stored."""
+"""Files that change under an open dataset: an error names the file, and no row of the new file is used or stored."""
 
 import itertools
 import os

@@ -182,9 +182,8 @@ class Filling:
             self._keep_before(self._first + (self._last - self._first) // 2)
         if self._counted > 2 * limit:
             raise MemoryLimitError(
-                f"batch {self.chunk.first_batch + self._first} of {self.chunk.batch_rows} rows has lists and strings of "
-                f"more than {bytes_text(limit)}, their share of the memory setting; pass a larger memory=, or a smaller "
-                f"batch_size"
+                f"the lists and strings of batch {self.chunk.first_batch + self._first} take more than "
+                f"{bytes_text(limit)}, their share of the memory setting; pass a larger memory= or a smaller batch_size"
             )
 
     def _finish(self) -> None:

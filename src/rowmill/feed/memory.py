@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LOOSE_COPIES = 2.5  # of lists and strings: as decoded, put in order, and in the batch of the training loop
+_LOOSE_SHARE = 0.5  # of the memory of chunks; the allocators of the decoders keep as much
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:
@@ -32,6 +35,14 @@ class Budget:
     def fragment(self) -> int:
         """The largest fragment: two of them may be in flight. Cutting a row group in two costs 40% more to decode."""
         return self.total // 12
+
+    def slice(self, uneven: bool) -> int:
+        """The most bytes of a fragment that are decoded at once; fewer where rows may differ in size."""
+        return self.fragment // 2 if uneven else self.fragment
+
+    def loose(self, fixed: float) -> float:
+        """Bytes for the lists and strings of open chunks, where matrices take this part of a row."""
+        return _LOOSE_SHARE * self.window * (1 - fixed)
 
     def decoding(self, threads: int, fragment_bytes: float) -> float:
         """What threads take that decode fragments of this size: the fragments, and twice as much besides."""

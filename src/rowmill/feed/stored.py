@@ -73,3 +73,15 @@ def as_rows(rows: Any, total: int) -> NDArray[np.int64]:
         raise IndexError(f"row {array[beyond.argmax()]} of a table of {total} rows")
     numbers = array.astype(np.int64)
     return np.where(numbers < 0, numbers + total, numbers)
+
+
+def is_full(shuffle: Any, cache: Cache | None) -> bool:
+    """Whether `shuffle` asks for an order over all rows at once, which needs a cache."""
+    if isinstance(shuffle, str) and shuffle != "full":
+        raise ArgumentError(f"shuffle={shuffle!r}; wanted True, False or 'full'")
+    if shuffle == "full" and cache is None:
+        raise ArgumentError(
+            "shuffle='full' draws from all rows at once, and there is no cache; pass cache='auto' or a folder, and "
+            "call build_cache() once"
+        )
+    return bool(shuffle == "full")

@@ -22,7 +22,7 @@ from rowmill.feed.counted import counted
 from rowmill.feed.feed import Feed
 from rowmill.feed.filling import Filling, Read
 from rowmill.feed.layout import Selection
-from rowmill.feed.memory import Budget
+from rowmill.feed.memory import LOOSE_COPIES, Budget
 from rowmill.feed.pack import Columns, Dealer
 from rowmill.feed.plan import Chunk, Last, Plan, Span, Strip
 from rowmill.feed.request import request
@@ -30,7 +30,7 @@ from rowmill.feed.sample import Draw, Weights
 from rowmill.feed.show import bytes_text
 from rowmill.feed.state import Position
 from rowmill.feed.stats import Stats
-from rowmill.feed.stored import Cache, Kept, Request
+from rowmill.feed.stored import Cache, Kept, Request, is_full
 from rowmill.schema import Schema
 from rowmill.sizes import as_whole, cores, parse_memory
 from rowmill.sources.source import Source, fit_fragments
@@ -41,8 +41,6 @@ Shuffle = bool | Literal["full"]
 FIRST_BYTES = 96 << 20  # of small fragments, read in some 50 ms; a smaller table is shuffled as a whole
 FULL_ROWS = 65_536  # rows of a fully shuffled table that a thread gathers at once
 TURNED_ROWS = 512  # columns begin at multiples of 64 bytes, and of shorter ones that would take too much
-LOOSE_COPIES = 2.5  # of lists and strings: as decoded, in order, in the batch of the training loop; measured
-LOOSE_SHARE = 0.5  # of the memory for lists and strings; the allocators of the decoders hold on to as much
 MIN_CHUNK_ROWS = 65_536  # unshuffled rows are passed on in pieces of about this size
 
 
@@ -88,7 +86,7 @@ class Stream:
         self.source = table.source
         self.selection = selection
         self.batch_size: int = as_whole(batch_size)
-        self.full = _is_full(shuffle, cache)
+        self.full = is_full(shuffle, cache)
         self.shuffle = bool(shuffle)
         self.seed: int = as_whole(seed)
         if not isinstance(self.seed, int):
@@ -110,7 +108,7 @@ class Stream:
         self.read_bytes = max(1.0, self.source.row_bytes(selection.columns))
         loose = self._loose_row_bytes()
         self._packed_bytes = max(1.0, selection.layout.row_bytes + loose)
-        self._row_bytes = max(self._packed_bytes, selection.planned_bytes + LOOSE_COPIES * loose)
+        self._row_bytes = max(self._packed_bytes, selection.planned_bytes + loose * LOOSE_COPIES)
         self.fragments = fit_fragments(self.source.fragments, max(1, int(self._budget.fragment / self.read_bytes)))
         self._largest = max((fragment.rows for fragment in self.fragments), default=1)
         if threads is not None and (not isinstance(threads, int) or threads < 1):
@@ -215,7 +213,7 @@ class Stream:
             self._blocks(plan),
             threads=self.threads,
             window_rows=int(self._budget.window / self._row_bytes),
-            loose_bytes=LOOSE_SHARE * self._budget.window * (1 - self.selection.layout.row_bytes / self._row_bytes),
+            loose_bytes=self._budget.loose(self.selection.layout.row_bytes / self._row_bytes),
             describe=partial(self._describe, start.epoch, self.seed),
             stats=stats,
             first_batch=start.batch,
@@ -364,8 +362,7 @@ class Stream:
             yield self._frame(epoch, seed, fragment, start, rows, columns)
         else:
             found = self.fragments[fragment].slice(start, rows)
-            most = self._budget.fragment // 2 if self.selection.layout.loose else self._budget.fragment
-            yield from self.source.read_slices(found, columns, most)
+            yield from self.source.read_slices(found, columns, self._budget.slice(bool(self.selection.layout.loose)))
 
     def _frame(
         self, epoch: int, seed: int, fragment: int, start: int, rows: int, columns: Sequence[str]
@@ -396,14 +393,3 @@ class Stream:
         if self.draw is None:
             return self.source.describe(self.fragments[fragment].slice(start, rows))
         return self.source.describe(self.draw.drawn(self.fragments, seed, epoch, self.threads)[fragment].fragment)
-
-
-def _is_full(shuffle: Any, cache: Cache | None) -> bool:
-    if isinstance(shuffle, str) and shuffle != "full":
-        raise ArgumentError(f"shuffle={shuffle!r}; wanted True, False or 'full'")
-    if shuffle == "full" and cache is None:
-        raise ArgumentError(
-            "shuffle='full' draws from all rows at once, and there is no cache; pass cache='auto' or a folder, and "
-            "call build_cache() once"
-        )
-    return bool(shuffle == "full")

@@ -44,10 +44,10 @@ from rowmill.loader.torch_cuda import each_tensor
 from rowmill.progress import progress_bar
 from rowmill.sources.paths import local_path
 from rowmill.store import files
-from rowmill.store.cache import verify
 from rowmill.store.layout import BUILDING, FORMAT, Shape
 from rowmill.store.shelf import own_folder
 from rowmill.store.store import Store
+from rowmill.store.verify import verify
 from rowmill.threads import Writer
 
 __all__ = ["Collate_Fn", "MappedItems", "dataset_to_tensordict", "put_batch_on_device"]

@@ -1,8 +1,8 @@
 """Data in, a few letters out that change when the data do: what saved positions and stored epochs are checked against.
 
-Files are known by their pins (see `pins`): as they were when the dataset was opened. A fingerprint leaves times of change
-out, so that a copy of the data on another machine is the same data. A stamp is stricter, for stores on this machine: it
-holds whole paths and times, so that a file that was written again is another.
+Files are known by their pins (see `pins`): as they were when the dataset was opened. A fingerprint leaves times of
+change out, so that a copy of the data on another machine is the same data. A stamp is stricter, for stores on this
+machine: it holds whole paths and times, so that a file that was written again is another.
 """
 
 from __future__ import annotations

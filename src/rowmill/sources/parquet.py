@@ -108,8 +108,8 @@ class ParquetSource:
             yield with_hive(frame, self._hive, fragment.unit, columns)
         if rows != fragment.rows:
             raise DataFileError(
-                f"found {rows} rows in {self.describe(fragment)}; wanted {fragment.rows}; the file is damaged: write it "
-                f"again or leave it out"
+                f"found {rows} rows in {self.describe(fragment)}; wanted {fragment.rows}; the file is damaged: write "
+                f"it again or leave it out"
             )
 
     def _slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
@@ -215,7 +215,7 @@ class ParquetSource:
         return stamp_pins(self.files, self._pins, self._schema)
 
     def row_bytes(self, columns: Sequence[str]) -> float:
-        """The sizes of some rows; of lists and strings the larger of these and of what the footers say of row groups."""
+        """The mean of some rows; of lists and strings, what the footers say of row groups where that is more."""
         found = {c: self._widths.of([c], self) for c in columns}
         uneven = [c for c in columns if c in self._stored and is_uneven(self.dtypes[c])]
         if uneven and self.files.filesystem is None:

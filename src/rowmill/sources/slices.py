@@ -2,7 +2,8 @@
 
 The sizes of columns come from the footer. Where lists and strings are large, an index says how many bytes they take up
 to which row: it is made once, by streaming these columns a few rows at a time. A slice is then read as many columns at
-a time as may be in memory together, because Polars loads whole column chunks on the way to a slice. Called by `parquet`.
+a time as may be in memory together, because Polars loads whole column chunks on the way to a slice. Called by
+`parquet`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class ColumnSize:
     text: bool = False  # whether it is made of strings or binary values, for which Polars decodes whole column chunks
 
     def plus(self, chunk: ColumnChunk, repeated: bool) -> ColumnSize:
-        """The size together with that of another column chunk. A dictionary may stand for more than the footer tells."""
+        """The size together with that of another column chunk. Dictionaries may stand for more than footers tell."""
         if chunk.is_text:
             decoded = 16 * chunk.values + max(chunk.raw_bytes or 0, chunk.uncompressed)
         else:

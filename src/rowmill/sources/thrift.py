@@ -1,10 +1,9 @@
 """Reads the two Parquet structures that decide what a decoder allocates: a file's footer and the headers of its pages.
 
 Bytes in, integers out, or `ValueError` where the bytes are not what they claim to be (`IndexError` inside, where more
-bytes are needed). Every length is compared with the
-bytes that are left before it is used, so no input makes this module allocate or loop beyond its own size. Parquet
-encodes both structures in Thrift's compact protocol. Called by `pages`, before Polars decodes, and by `graph.pages` for
-the tables of a workflow: decoders allocate what a damaged file asks for, and abort the process where they cannot.
+bytes are needed). Every length is compared with the bytes that are left before it is used, so no input makes this
+module allocate or loop beyond its own size. Parquet encodes both structures in Thrift's compact protocol. Called by
+`pages`, before Polars decodes: decoders allocate what a damaged file asks for, and abort the process where they cannot.
 """
 
 from __future__ import annotations

@@ -39,6 +39,7 @@ from rowmill.store import files
 from rowmill.store.layout import BUILDING, FORMAT, Shape, by_dtype
 from rowmill.store.shelf import default_folder, free_bytes, make_room, own_folder, stale
 from rowmill.store.store import Store
+from rowmill.store.verify import verify
 from rowmill.store.write import WriteThrough, keep
 from rowmill.threads import Cancel, ThreadGroup, map_threads
 
@@ -391,20 +392,3 @@ class Kept:
 def _building(name: Path) -> Path:
     """Where a store is until it is complete."""
     return name.with_name(name.name + BUILDING)
-
-
-def verify(store: Store) -> bool:
-    """Sum all of a store, with every core, unless that was done before; rows are then read from it at random."""
-    if store.summed:
-        return True
-    for held in store.maps:
-        files.expect_at_random(held)
-    step = store.shape.piece_rows * 16
-    starts = range(0, store.shape.rows, step)
-    verified = partial(_verify_rows, store, step)
-    store.summed = all(map_threads(verified, starts, min(8, os.cpu_count() or 1), "rowmill-store"))
-    return store.summed
-
-
-def _verify_rows(store: Store, rows: int, first: int) -> bool:
-    return store.verify(first, min(rows, store.shape.rows - first))
