@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 LOOSE_COPIES = 2.5  # of lists and strings: as decoded, put in order, and in the batch of the training loop
-_LOOSE_SHARE = 0.5  # of the memory of chunks; the allocators of the decoders keep as much
+_LOOSE_SHARE = 0.4  # of the memory of chunks; the allocators of the decoders keep as much
 
 
 @dataclass(frozen=True, slots=True)

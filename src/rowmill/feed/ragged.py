@@ -7,6 +7,7 @@ offsets (or one array of objects) for the whole chunk, in the order of its batch
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rowmill.feed.block import Array
+
+_LARGE = 1 << 20
 
 Ragged = tuple[Array, NDArray[np.int64]]
 _ITEM_BYTES: dict[Any, int] = {
@@ -35,9 +38,16 @@ def lists(pieces: Sequence[Piece], rows: int) -> Ragged:
     for series, places in pieces:  # one after another: a piece of several parts is copied on the way
         source, starts = values_and_offsets(series)
         if values is None:
-            values = np.empty(offsets[-1], source.dtype)
+            values = _empty(int(offsets[-1]), source.dtype)
         _copy_lists(_bits(source), starts, places, offsets, _bits(values))
     return np.empty(0, np.int64) if values is None else values, offsets
+
+
+def _empty(count: int, dtype: np.dtype[Any]) -> Array:
+    """As `np.empty`; large arrays in memory that goes back to the system at once, where malloc would keep it."""
+    if count * dtype.itemsize < _LARGE:
+        return np.empty(count, dtype)
+    return np.frombuffer(mmap.mmap(-1, count * dtype.itemsize), dtype)
 
 
 def objects(pieces: Sequence[Piece], rows: int) -> Array:
