@@ -45,7 +45,8 @@ class Dataset:
     `storage_options`: credentials and end point of an object store, as fsspec or object-store spell them.
     `schema`: a `Schema` whose tags and properties describe the columns; by default the one stored beside
     the files. `client`: a Dask client; `to_parquet` then writes each file on one of its workers. `cpu` is accepted
-    for compatibility and means nothing. Other keyword arguments belong to the format (CSV: `sep`, `names`, `header`,
+    for compatibility and means nothing. `verify`: compare the checksums of Parquet pages, in files that have them, with
+    their bytes whenever they are read. Other keyword arguments belong to the format (CSV: `sep`, `names`, `header`,
     `null_values`, ...).
     """
 
@@ -63,6 +64,7 @@ class Dataset:
         cpu: bool | None = None,
         base_dataset: Dataset | None = None,
         schema: Schema | None = None,
+        verify: bool = True,
         **kwargs: Any,
     ) -> None:
         if schema is not None and not isinstance(schema, Schema):
@@ -76,6 +78,7 @@ class Dataset:
             npartitions=npartitions,
             storage_options=storage_options,
             dtypes=dtypes,
+            verify=verify,
             **kwargs,
         )
         self.schema = _described(self.source.schema, schema or stored_schema(self.source))

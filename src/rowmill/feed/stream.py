@@ -33,7 +33,7 @@ from rowmill.feed.stats import Stats
 from rowmill.feed.stored import Cache, Kept, Request, is_full
 from rowmill.schema import Schema
 from rowmill.sizes import as_whole, cores, parse_memory
-from rowmill.sources.source import Source, fit_fragments
+from rowmill.sources.source import Source, fit_fragments, read_slices
 
 T = TypeVar("T")
 Shuffle = bool | Literal["full"]
@@ -362,7 +362,7 @@ class Stream:
             yield self._frame(epoch, seed, fragment, start, rows, columns)
         else:
             found = self.fragments[fragment].slice(start, rows)
-            yield from self.source.read_slices(found, columns, self._budget.slice(bool(self.selection.layout.loose)))
+            yield from read_slices(self.source, found, columns, self._budget.slice(bool(self.selection.layout.loose)))
 
     def _frame(
         self, epoch: int, seed: int, fragment: int, start: int, rows: int, columns: Sequence[str]

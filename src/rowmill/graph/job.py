@@ -13,9 +13,11 @@ from rowmill.graph.operator import Fitted
 from rowmill.graph.program import Program, compile_inputs, made_by, row_changes
 from rowmill.graph.resolve import Resolved
 from rowmill.schema import Schema
-from rowmill.sources.source import Fragment, Source
+from rowmill.sources.source import Fragment, Source, read_bounded
 from rowmill.sources.transformed import rows_before
 from rowmill.statistics.statistic import Statistic
+
+_AT_ONCE = 32 << 20  # bytes of a fragment that are decoded at once
 
 
 class FitJob:
@@ -87,7 +89,7 @@ class FitJob:
             raise
 
     def _frames(self, fragment: Fragment) -> Sequence[pl.DataFrame]:
-        frame = self._source.read(fragment, self.inputs)
+        frame = read_bounded(self._source, fragment, self.inputs, _AT_ONCE)
         start = self._rows_before.get(fragment.unit, 0) + fragment.start
         made: dict[int, pl.DataFrame] = {}
         for numbers, program in self._programs:

@@ -28,6 +28,8 @@ from rowmill.sizes import parse_memory
 from rowmill.sources.source import Fragment, fit_fragments
 from rowmill.store.cache import open_cache
 
+_PARTS = 8  # of the memory setting, one of them for a decoded fragment
+
 
 class Rows(Sequence[Any]):
     """Rows fetched together: columns, of which row after row can be taken one at a time."""
@@ -78,10 +80,12 @@ class MapStyle(TorchDataset[Any]):
         self._source = dataset.source
         self._dtypes = {name: packed_dtype(schema[name].dtype) for name in self.columns}
         self._memory = parse_memory(memory)
-        most = max(1, int(self._memory / max(1.0, self._source.row_bytes(self.columns))))
+        # A fragment is decoded beside those that are held, and takes about three times its size meanwhile.
+        most = max(1, int(self._memory / _PARTS / max(1.0, self._source.row_bytes(self.columns))))
         self._fragments = fit_fragments(self._source.fragments, most)
         self._ends = np.cumsum([fragment.rows for fragment in self._fragments], dtype=np.int64)
         self._held: OrderedDict[int, dict[str, Array]] = OrderedDict()
+        self._sizes: dict[int, int] = {}  # bytes of fragments that were decoded
         self._lock = Lock()
         self._pid: int | None = os.getpid()
 
@@ -138,7 +142,7 @@ class MapStyle(TorchDataset[Any]):
     @property
     def held_bytes(self) -> int:
         """Bytes of decoded fragments that are kept."""
-        return sum(column.nbytes for columns in self._held.values() for column in columns.values())
+        return sum(self._sizes[number] for number in self._held)
 
     def _columns(self, number: int) -> dict[str, Array]:
         with self._lock:
@@ -149,7 +153,8 @@ class MapStyle(TorchDataset[Any]):
         columns = self._decode_forked(fragment) if self._forked() else self._decode(fragment)
         with self._lock:
             self._held[number] = columns
-            while len(self._held) > 1 and self.held_bytes > self._memory:
+            self._sizes[number] = sum(_nbytes(column) for column in columns.values())
+            while len(self._held) > 1 and self.held_bytes > self._memory // 2:
                 self._held.popitem(last=False)
         return columns
 
@@ -181,6 +186,11 @@ class MapStyle(TorchDataset[Any]):
                 array = (array.view("int64") if array.dtype.kind in "mM" else array).astype(target)
             arrays[name] = array
         return arrays
+
+
+def _nbytes(column: Array) -> int:
+    """Bytes of an array, and of the Python objects in it."""
+    return column.nbytes if column.dtype != object else 64 * len(column) + sum(map(len, filter(None, column)))
 
 
 def _split(columns: dict[str, Any], targets: Sequence[str]) -> Any:

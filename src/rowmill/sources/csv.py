@@ -7,7 +7,7 @@ found by one scan of the bytes, when rows are first counted or read. A file is n
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -24,7 +24,7 @@ from rowmill.sources.names import columns as exactly
 from rowmill.sources.paths import Files
 from rowmill.sources.pins import Pins
 from rowmill.sources.recast import cast_expr, is_hex, target
-from rowmill.sources.source import Fragment, read_even_slices
+from rowmill.sources.source import Fragment
 from rowmill.sources.types import schema_of
 from rowmill.sources.widths import Widths
 
@@ -156,9 +156,6 @@ class CsvSource:
             raise DataFileError(f"cannot read {self.describe(fragment)}: {os_reason(error)}") from error
         self._pins.check(fragment.unit)  # nothing of the file is used after this
         return data
-
-    def read_slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
-        return read_even_slices(self, fragment, columns, max_bytes)
 
     def describe(self, fragment: Fragment) -> str:
         return f"{self.files.name(fragment.unit)} (rows {fragment.start} to {fragment.stop})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from rowmill.schema import Schema
 from rowmill.sources.fingerprint import of_values
 from rowmill.sources.frames import as_arrow_pandas, as_frame
 from rowmill.sources.hive import check_columns
-from rowmill.sources.source import Fragment, Source, read_even_slices
+from rowmill.sources.source import Fragment, Source
 from rowmill.sources.types import conform, plain, schema_of
 from rowmill.sources.widths import Widths
 
@@ -49,9 +49,6 @@ class DaskSource:
         frame = as_frame(part)
         assert frame is not None
         return conform(frame.slice(fragment.start, fragment.rows), self.dtypes)
-
-    def read_slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
-        return read_even_slices(self, fragment, columns, max_bytes)
 
     def describe(self, fragment: Fragment) -> str:
         return f"partition {fragment.unit} of a Dask dataframe (rows {fragment.start} to {fragment.stop})"

@@ -25,7 +25,7 @@ from rowmill.sources.hive import check_columns
 from rowmill.sources.names import column, frame_of
 from rowmill.sources.parquet import ParquetSource
 from rowmill.sources.paths import Files
-from rowmill.sources.source import Fragment, read_even_slices
+from rowmill.sources.source import Fragment
 from rowmill.sources.spool import temporary_folder
 from rowmill.sources.types import conform, plain, schema_of
 from rowmill.sources.widths import Widths
@@ -66,9 +66,6 @@ class FrameSource:
             return pl.DataFrame(height=fragment.rows)
         wanted = frame_of(self.frame.get_column(name) for name in columns)
         return conform(wanted.slice(fragment.start, fragment.rows), self.dtypes)
-
-    def read_slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
-        return read_even_slices(self, fragment, columns, max_bytes)
 
     def describe(self, fragment: Fragment) -> str:
         return f"frame in memory (rows {fragment.start} to {fragment.stop})"

@@ -7,7 +7,7 @@ by PyArrow.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate, pairwise
 
@@ -24,7 +24,7 @@ from rowmill.sources.hive import check_columns, hive_columns, with_hive
 from rowmill.sources.names import columns as exactly
 from rowmill.sources.paths import Files
 from rowmill.sources.pins import Pins
-from rowmill.sources.source import Fragment, read_even_slices
+from rowmill.sources.source import Fragment
 from rowmill.sources.types import arrow_types, conform, schema_of
 from rowmill.sources.widths import Widths
 
@@ -114,9 +114,6 @@ class IpcSource:
         frame = pl.from_arrow(table.slice(skip, fragment.rows))
         assert isinstance(frame, pl.DataFrame)
         return frame
-
-    def read_slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
-        return read_even_slices(self, fragment, columns, max_bytes)
 
     def describe(self, fragment: Fragment) -> str:
         batch = bisect_right(self._starts[fragment.unit], fragment.start) - 1

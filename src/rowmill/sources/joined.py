@@ -13,7 +13,7 @@ import polars as pl
 
 from rowmill.schema import Schema
 from rowmill.sources.fingerprint import of_values
-from rowmill.sources.source import Fragment, Source
+from rowmill.sources.source import Fragment, Source, read_slices
 
 
 class JoinedSource:
@@ -61,7 +61,7 @@ class JoinedSource:
         if not spans:
             yield self.read(fragment, columns)
         for span in spans:
-            yield from self._source.read_slices(span, columns, max_bytes)
+            yield from read_slices(self._source, span, columns, max_bytes)
 
     def describe(self, fragment: Fragment) -> str:
         spans = self.spans(fragment)

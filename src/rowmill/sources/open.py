@@ -35,6 +35,7 @@ def open_source(
     npartitions: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     dtypes: Mapping[str, Any] | None = None,
+    verify: bool = True,
     **kwargs: Any,
 ) -> Source:
     """A source over files, a frame, or the source that was given; `dtypes` are applied on top."""
@@ -73,7 +74,7 @@ def open_source(
 
             source = IpcSource(files)
         else:
-            source = ParquetSource(files)
+            source = ParquetSource(files, verify=verify)
     return RecastSource(source, dtypes) if dtypes else source
 
 

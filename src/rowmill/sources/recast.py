@@ -11,7 +11,7 @@ from rowmill.errors import ColumnError, DataFileError, closest
 from rowmill.schema import Schema
 from rowmill.sources.fingerprint import of_values
 from rowmill.sources.names import column
-from rowmill.sources.source import Fragment, Source
+from rowmill.sources.source import Fragment, Source, read_slices
 from rowmill.sources.types import column_schema, polars_type
 
 
@@ -41,7 +41,7 @@ class RecastSource:
         return self._cast(self._source.read(fragment, columns), fragment)
 
     def read_slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
-        return (self._cast(part, fragment) for part in self._source.read_slices(fragment, columns, max_bytes))
+        return (self._cast(part, fragment) for part in read_slices(self._source, fragment, columns, max_bytes))
 
     def _cast(self, frame: pl.DataFrame, fragment: Fragment) -> pl.DataFrame:
         casts = [self._casts[c] for c in frame.columns if c in self._casts]

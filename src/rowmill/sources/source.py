@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import polars as pl
 
@@ -67,16 +67,34 @@ class Source(Protocol):
         row groups."""
         ...
 
+
+@runtime_checkable
+class SlicedSource(Protocol):
+    """A source that knows how to read a fragment in slices of a bounded size."""
+
     def read_slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
         """The rows of a fragment, in order, in frames of about `max_bytes` at most; decoding one takes about twice as
         much besides. A frame has one row at least."""
         ...
 
 
+def read_slices(source: Source, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
+    """The rows of a fragment in frames of about `max_bytes` at most, as the source cuts them, or evenly."""
+    if isinstance(source, SlicedSource):
+        return source.read_slices(fragment, columns, max_bytes)
+    return read_even_slices(source, fragment, columns, max_bytes)
+
+
+def read_bounded(source: Source, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> pl.DataFrame:
+    """The rows of a fragment in one frame, decoded `max_bytes` at a time."""
+    frames = list(read_slices(source, fragment, columns, max_bytes))
+    return frames[0] if len(frames) == 1 else pl.concat(frames)
+
+
 def read_even_slices(
     source: Source, fragment: Fragment, columns: Sequence[str], max_bytes: int
 ) -> Iterator[pl.DataFrame]:
-    """`Source.read_slices` where all rows are about as large."""
+    """The rows of a fragment in frames of as many rows each."""
     if not fragment.rows:
         yield source.read(fragment, columns)
     each = max(1, int(max_bytes / max(1.0, source.row_bytes(columns))))

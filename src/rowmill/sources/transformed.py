@@ -18,7 +18,7 @@ from rowmill.schema import Schema
 from rowmill.sources.fingerprint import of_values
 from rowmill.sources.parquet import ParquetSource
 from rowmill.sources.paths import Files
-from rowmill.sources.source import Fragment, Source
+from rowmill.sources.source import Fragment, Source, read_slices
 from rowmill.sources.spool import temporary_folder
 from rowmill.sources.types import polars_type, value_bytes
 
@@ -63,7 +63,7 @@ class TransformedSource:
 
     def read_slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
         step, start = self._prepare(tuple(columns)), self._rows_before.get(fragment.unit, 0) + fragment.start
-        for frame in self.base.read_slices(fragment, step.inputs, max_bytes):
+        for frame in read_slices(self.base, fragment, step.inputs, max_bytes):
             yield step.run(frame, start)
             start += frame.height
 

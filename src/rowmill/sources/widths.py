@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from rowmill.errors import DataFileError
-from rowmill.sources.source import Source
+from rowmill.sources.source import Source, read_slices
 from rowmill.sources.types import leaf_type, value_bytes
 
 _PLACES = 3  # fragments looked into: the first, one in the middle, the last
@@ -49,7 +49,7 @@ def _looked_at(columns: Sequence[str], source: Source) -> dict[str, float]:
     places = sorted({i * (len(fragments) - 1) // max(1, _PLACES - 1) for i in range(_PLACES)}) if fragments else []
     try:
         samples = [fragments[i].slice(0, min(_ROWS, fragments[i].rows)) for i in places]
-        frame = pl.concat([next(source.read_slices(sample, columns, _BYTES)) for sample in samples])
+        frame = pl.concat([next(read_slices(source, sample, columns, _BYTES)) for sample in samples])
     except (DataFileError, ValueError):
         return {}  # nothing to see, or a damaged file: whoever reads those rows will be told
     return {c: column_bytes(frame[c].alias("values")) for c in columns} if frame.height else {}
