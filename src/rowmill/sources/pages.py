@@ -1,13 +1,14 @@
 """Checks the pages of Parquet columns before they are decoded: their sizes, row counts and checksums.
 
 A footer and an open file in, nothing or `DataFileError` out. A decoder allocates what page headers ask for, and does
-not compare checksums, so both are done here. Headers are checked once for each column of a row group; checksums,
-where the writer stored them, whenever a page is read. Called by `parquet`.
+not compare checksums, so both are done here. Headers are checked once for each column of a row group; checksums, where
+the writer stored them, whenever a page is read. Called by `parquet`.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable, Sequence
 
 from isal.isal_zlib import crc32
@@ -20,6 +21,7 @@ from rowmill.sources.thrift import Page, RowGroup, page_header, parse_footer
 
 _HEADER = 512  # bytes read to find a page header; statistics of long strings make it longer
 _LONGEST_HEADER = 16 << 20
+_BUFFER = 4 << 20  # bytes of a page that are read at once to sum them
 _SLACK = 1 << 10  # old writers leave page headers out of the sizes in the footer
 _CODECS = {1: 24, 2: 1040, 5: 256, 7: 256}  # Snappy, gzip, LZ4: no byte of theirs expands to more bytes than this
 
@@ -41,7 +43,7 @@ class PageTable:
         for number, group in enumerate(self.groups):
             self._check_group(number, group)
         self._checked: set[tuple[int, int]] = set()  # row group and leaf
-        self._summed: set[tuple[int, int]] = set()  # those that have checksums
+        self._sums: dict[tuple[int, int], list[tuple[int, int, int]]] = {}  # position, size and CRC-32 of pages
         self._largest: dict[tuple[int, int], int] = {}  # the largest page of each, decompressed
 
     def _damaged(self, what: str, group: int | None = None) -> DataFileError:
@@ -86,19 +88,31 @@ class PageTable:
         what its checksum says."""
         leaves = self.leaf_numbers(columns)
         cells = [(group, leaf) for group in groups for leaf in leaves]
-        todo = [cell for cell in cells if cell not in self._checked or (verify and cell in self._summed)]
+        todo = [cell for cell in cells if cell not in self._checked or (verify and self._sums.get(cell))]
         if not todo:
             return
-        with open_handle(self.path, os.O_RDONLY) as handle:
+        with open_handle(self.path, os.O_RDONLY) as file:
+            handle = file.fileno()
             for group, leaf in todo:
-                if self._check_pages(handle.fileno(), group, leaf, verify):
-                    self._summed.add((group, leaf))
-                self._checked.add((group, leaf))
+                if (group, leaf) not in self._checked:
+                    self._sums[group, leaf] = self._check_pages(handle, group, leaf)
+                    self._checked.add((group, leaf))
+                if verify:
+                    self._verify(handle, group, leaf)
 
-    def _check_pages(self, handle: int, number: int, leaf: int, verify: bool) -> bool:
-        """Whether any page of the column has a checksum."""
+    def _verify(self, handle: int, number: int, leaf: int) -> None:
+        for at, size, wanted in self._sums[number, leaf]:
+            if _checksum(handle, size, at) != wanted:
+                column = self._leaves[leaf].column
+                raise self._damaged(
+                    f"a page of column {column!r} at byte {at:,} whose checksum does not match its bytes", number
+                )
+
+    def _check_pages(self, handle: int, number: int, leaf: int) -> list[tuple[int, int, int]]:
+        """Check the headers of a column's pages; returns position, size and checksum of those that have one."""
         chunk, column = self.groups[number].columns[leaf], self._leaves[leaf].column
-        at, values, summed, largest = chunk.start, 0, False, 0
+        at, values, largest = chunk.start, 0, 0
+        sums: list[tuple[int, int, int]] = []
         while values < chunk.values:
             page = self._header(handle, at, number, column)
             problem = self._problem(page, at, chunk.codec, chunk.uncompressed, chunk.values - values)
@@ -106,16 +120,12 @@ class PageTable:
                 raise self._damaged(f"a page of column {column!r} at byte {at:,} with {problem}", number)
             at += page.header
             if page.crc is not None:
-                summed = True
-                if verify and crc32(os.pread(handle, page.compressed, at)) != page.crc:
-                    raise self._damaged(
-                        f"a page of column {column!r} at byte {at:,} whose checksum does not match its bytes", number
-                    )
+                sums.append((at, page.compressed, page.crc))
             at += page.compressed
             values += page.values if page.holds_data else 0
             largest = max(largest, page.uncompressed)
         self._largest[number, leaf] = largest
-        return summed
+        return sums
 
     def _header(self, handle: int, at: int, number: int, column: str) -> Page:
         size = _HEADER
@@ -149,3 +159,21 @@ class PageTable:
         if page.kind == 2 and not 0 <= page.values <= max(1, page.uncompressed) * 8:
             return f"a dictionary of {page.values:,} values in {page.uncompressed:,} bytes"
         return ""
+
+
+_buffers = threading.local()
+
+
+def _checksum(handle: int, size: int, at: int) -> int:
+    """The CRC-32 of bytes of a file, read into memory that the thread keeps: new memory costs as much as reading."""
+    buffer = getattr(_buffers, "buffer", None)
+    if buffer is None or len(buffer) < min(size, _BUFFER):
+        buffer = _buffers.buffer = memoryview(bytearray(min(max(size, 1 << 20), _BUFFER)))
+    total = 0
+    while size:
+        read = os.preadv(handle, [buffer[: min(size, len(buffer))]], at)
+        if read == 0:
+            return -1  # the file ends here
+        total = crc32(buffer[:read], total)
+        size, at = size - read, at + read
+    return total
