@@ -46,7 +46,7 @@ def test_a_hole_in_the_data_names_file_and_row_group(tmp_path, good):
     bad[middle] = bytes(len(bad[middle]))
     (tmp_path / "hole.parquet").write_bytes(bad)
     dataset = Dataset(tmp_path)
-    with pytest.raises(DataFileError, match=r"hole\.parquet, row group \d is damaged: .*column '.'.*checksum"):
+    with pytest.raises(DataFileError, match=r"hole\.parquet, row group \d is damaged: .*column '.'"):
         dataset.to_polars()
 
 
