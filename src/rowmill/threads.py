@@ -188,7 +188,7 @@ class Writer(Generic[T]):
 
 
 def run_threads(work: Callable[[], Any], threads: int, name: str, stop: Cancel, patience: float = PATIENCE) -> None:
-    """Run `work` on some threads until all have ended. An interrupt sets `stop`, and waits for so many seconds."""
+    """Run `work` on some threads until all have ended. An interrupt sets `stop` and waits some seconds."""
     group = ThreadGroup(threads, name)
     try:
         group.start(work)

@@ -176,7 +176,7 @@ class _Compiler:
         return values
 
     def called(self, values: Mapping[str, Value], prefix: str) -> Values:
-        """The same columns, with those that functions make put into the frame."""
+        """The columns of the step, with those that functions make put into the frame."""
         calls = {prefix + name: value for name, value in values.items() if isinstance(value, Call)}
         if calls:
             self._steps.append(Calls(calls))

@@ -99,7 +99,7 @@ def _column(name: str, values: pa.ChunkedArray) -> pl.Series:
 
 
 def _converted(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The same values in a type that Polars reads; raises an Arrow error if one does not fit."""
+    """The values of an Arrow column in a type that Polars reads; raises an Arrow error if one does not fit."""
     types: Any = pa.types
     kind = values.type
     if types.is_run_end_encoded(kind):

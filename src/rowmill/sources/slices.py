@@ -25,7 +25,7 @@ _MOST_ROWS = 1_024
 _STREAMED_ROWS = 8_192  # of columns whose rows are all of one size
 
 Read = Callable[[Fragment, Sequence[str]], pl.DataFrame]
-Stream = Callable[[Fragment, Sequence[str], int], Iterator[pa.RecordBatch]]  # in batches of so many rows
+Stream = Callable[[Fragment, Sequence[str], int], Iterator[pa.RecordBatch]]  # the last argument: rows of a batch
 
 
 @dataclass(frozen=True, slots=True)
