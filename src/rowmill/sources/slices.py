@@ -41,7 +41,7 @@ class ColumnSize:
     def plus(self, chunk: ColumnChunk, repeated: bool) -> ColumnSize:
         """The size together with that of another column chunk. Dictionaries may stand for more than footers tell."""
         if chunk.is_text:
-            decoded = 16 * chunk.values + max(chunk.raw_bytes or 0, chunk.uncompressed)
+            decoded = 16 * chunk.values + max(chunk.raw_bytes, chunk.uncompressed)
         else:
             decoded = max(_WIDTHS.get(chunk.physical, 16) * chunk.values, chunk.uncompressed)
         uneven, text = self.uneven or repeated or chunk.is_text, self.text or chunk.is_text
@@ -79,7 +79,7 @@ class Slicer:
             yield self.read(fragment, names)
             return
         streamed = [size for size in self.sizes if size.is_streamed(max_bytes)]
-        parts = _parts([size for size in self.sizes if size not in streamed], max_bytes)
+        parts = _parts([size for size in self.sizes if size not in streamed], max_bytes // 2)
         even = sum(size.decoded for part in parts for size in part) / max(1, self.groups.rows)
         runs = self._streamed(fragment, streamed, max_bytes, even) if streamed else _even(fragment, max_bytes, even)
         for rows, frame in runs:
