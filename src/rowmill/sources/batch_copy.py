@@ -18,6 +18,7 @@ import pyarrow.ipc
 
 from rowmill.errors import os_reason
 from rowmill.lock import Lock
+from rowmill.sources.pool import returning_pool
 from rowmill.sources.spool import temporary_folder
 
 _NAME = "rows.arrow"
@@ -45,8 +46,10 @@ class BatchCopy:
     def read(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:
         """Rows `start` to `start + rows`, counted from the first row that was copied, a record batch at a time."""
         number = bisect_right(self._starts, start) - 1
-        with pa.OSFile(self._path) as file:
-            reader = pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(use_threads=False))
+        pool = returning_pool()
+        with pa.OSFile(self._path, memory_pool=pool) as file:
+            options = pa.ipc.IpcReadOptions(use_threads=False)
+            reader = pa.ipc.open_file(file, options=options, memory_pool=pool)
             while number < reader.num_record_batches and self._starts[number] < start + rows:
                 before = self._starts[number]
                 first, last = max(0, start - before), min(self._starts[number + 1], start + rows) - before

@@ -7,10 +7,8 @@ the first row of a file is decoded.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
-import sys
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,6 +19,7 @@ import pyarrow.parquet as pq
 from pyarrow.fs import LocalFileSystem
 
 from rowmill.errors import DataFileError, os_reason
+from rowmill.heap import trim_heap
 from rowmill.sources.paths import Files
 from rowmill.sources.pins import Pin, Pins, pin, settle, version
 from rowmill.sources.types import arrow_types
@@ -72,16 +71,9 @@ def read_footers(files: Files) -> Footers:
     if sum(len(rows) for rows in group_rows) * max(map(len, known.leaves), default=0) > _MANY_CELLS:
         known.forget_last()
         gc.collect()  # PyArrow's footers and their schemas refer to each other
-        _trim_heap()
+        trim_heap()
     places, pins = [place for _, place, _ in found], Pins(files, [pinned for _, _, pinned in found])
     return Footers(group_rows, known.schemas, known.leaves, places, pins)
-
-
-def _trim_heap() -> None:
-    """Let the C library return freed memory to the system: it was seen to keep 80 MB of one footer of 5,000 groups."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None  # only glibc has it
-    if trim is not None:
-        trim(0)
 
 
 _POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
@@ -106,7 +98,7 @@ class _Known:
         arrow = footer.schema.to_arrow_schema().remove_metadata()
         with self._lock:
             if arrow not in self._places:
-                types, leaves = arrow_types(arrow), _leaves(arrow, footer.schema)
+                types, leaves = arrow_types(arrow), leaves_of(arrow, footer.schema)
                 self.schemas.append(types)
                 self.leaves.append(leaves)
                 self._places[arrow] = len(self.schemas) - 1
@@ -118,7 +110,8 @@ class _Known:
         self._last = None
 
 
-def _leaves(schema: pa.Schema, stored: Any) -> tuple[Leaf, ...]:
+def leaves_of(schema: pa.Schema, stored: Any) -> tuple[Leaf, ...]:
+    """The leaves of a file whose schema is given as Arrow's and as Parquet's."""
     names = [field.name for field in schema for _ in range(_leaf_count(field.type))]
     if len(names) != len(stored):
         raise ValueError(f"{len(stored)} stored columns for a schema of {len(names)}")

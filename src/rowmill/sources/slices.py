@@ -15,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 
 from rowmill.sources.batch_copy import BatchCopies
+from rowmill.sources.pool import returning_pool
 from rowmill.sources.source import Fragment
 from rowmill.sources.thrift import ColumnChunk
 
@@ -22,6 +23,7 @@ _WIDTHS = {0: 1, 1: 4, 2: 8, 3: 8, 4: 4, 5: 8}  # of Parquet's physical types; b
 _UNEVEN_SPREAD = 512  # rows streamed at once fit if they are on average this many times as large as the mean
 _EVEN_SPREAD = 8
 _MOST_UNEVEN_ROWS, _MOST_EVEN_ROWS = 1_024, 65_536  # rows streamed at once
+_MOST_JOINED = 256  # batches at once: each takes some kilobytes, even if it holds one number
 _COPIED_PART = 8  # a part that is this many times smaller than its row group is read from a copy of it
 
 Read = Callable[[Fragment, Sequence[str]], pl.DataFrame]
@@ -142,10 +144,7 @@ def _parts(sizes: Sequence[ColumnSize], max_bytes: int) -> list[list[ColumnSize]
 
 
 def _joined(batches: Iterable[pa.RecordBatch], max_bytes: int, even: float) -> Iterator[pa.RecordBatch]:
-    """The batches joined to larger ones of at most `max_bytes`, if they are not larger by themselves.
-
-    PyArrow's memory pool is told to return what it no longer needs, which it would else keep for some time.
-    """
+    """The batches joined to larger ones of at most `max_bytes`, if they are not larger by themselves."""
     found: list[pa.RecordBatch] = []
     nbytes = 0.0
     for batch in batches:
@@ -154,13 +153,13 @@ def _joined(batches: Iterable[pa.RecordBatch], max_bytes: int, even: float) -> I
             yield _one(found)
             found, nbytes = [], 0.0
             pa.default_memory_pool().release_unused()
+        elif len(found) == _MOST_JOINED:
+            found = [_one(found)]
         found.append(batch)
         nbytes += own
     if found:
         yield _one(found)
-        found = []
-        pa.default_memory_pool().release_unused()
 
 
 def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches, memory_pool=returning_pool())
