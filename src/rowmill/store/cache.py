@@ -124,22 +124,40 @@ class Kept:
         self._renew()
 
         def read(fragment: int, start: int, rows: int) -> Iterator[Dealer]:
-            return self._read(firsts[fragment] + start, rows, partial(decode, fragment, start, rows))
+            return self._read(firsts[fragment], start, rows, partial(decode, fragment))
 
         return read
 
-    def _read(self, first: int, rows: int, decode: Callable[[], Iterator[Columns]]) -> Iterator[Dealer]:
-        found = self._stored(first, rows)
-        if found is not None:
+    def _read(
+        self, before: int, start: int, rows: int, decode: Callable[[int, int], Iterator[Columns]]
+    ) -> Iterator[Dealer]:
+        """Rows `start` and on of a fragment that has `before` rows of the table before it."""
+        end = start + rows
+        for part in self._parts(before + start, rows):
+            found = self._stored(before + start, part)
+            if found is None:  # damaged: decode from here on
+                break
             yield found
+            start += part
+        if start == end:
             return
-        for columns in decode():
+        first = before + start
+        for columns in decode(start, end - start):
             store = self._store
             if store is None or store.complete:
                 yield columns
             else:
                 yield WriteThrough(store, first, columns, partial(self._stop_writing, store))
             first += columns.rows
+
+    def _parts(self, first: int, rows: int) -> list[int]:
+        """In which parts to read these rows from the store: the rows of each. None if the store lacks any."""
+        store = self._store
+        try:
+            return [] if store is None else store.parts(first, rows)
+        except OSError as error:
+            self._give_up(error)
+            return []
 
     def _stored(self, first: int, rows: int) -> Dealer | None:
         """These rows, if the store has all of them."""

@@ -174,6 +174,17 @@ class Store:
                 gaps = self.pieces.missing(first, rows)
             return gaps
 
+    def parts(self, first: int, rows: int) -> list[int]:
+        """The rows of each part in which these rows are read: one, or a piece at a time where lists are not mapped yet.
+        No part if a row is missing."""
+        if self.missing(first, rows):
+            return []
+        if self.complete or not self.shape.lists:
+            return [rows]
+        with self._lock:
+            pieces = self.pieces.over(first, rows)
+        return [min(piece.stop, first + rows) - max(piece.start, first) for piece in pieces]
+
     def columns(self, first: int, rows: int) -> Mapped | None:
         """These rows, ready to be dealt; None if any is missing. Raises `DamagedStoreError` if any has changed."""
         self._check_sizes()
