@@ -21,7 +21,7 @@ from rowmill.sinks.files import Shuffle
 from rowmill.sinks.parquet import WriteOptions
 from rowmill.sinks.rearrange import group_by_folder, group_by_hash, join, lazy, recut
 from rowmill.sizes import parse_bytes, total_memory
-from rowmill.sources.frames import LazySource
+from rowmill.sources.frames import LazySource, as_pandas
 from rowmill.sources.names import columns as columns_of
 from rowmill.sources.open import open_source, stored_schema
 from rowmill.sources.source import Fragment, Source, fit_fragments
@@ -158,9 +158,9 @@ class Dataset:
         use_file_metadata: bool | None = None,
         epochs: int = 1,
     ) -> Partitions:
-        """One Polars frame per partition; `len()` is the number of rows. `shuffle` changes the order of partitions.
+        """One pandas frame per partition; `len()` is the number of rows. `shuffle` changes the order of partitions.
 
-        `indices` choose partitions by their place after the shuffle. `use_file_metadata` means nothing:
+        `to_iter().polars()` gives Polars frames instead, which need no pandas. `indices` choose partitions by their place after the shuffle. `use_file_metadata` means nothing:
         rows are always counted from metadata.
         """
         fragments = list(self.fragments)
@@ -179,7 +179,7 @@ class Dataset:
 
     def to_polars(self, columns: str | Sequence[str] | None = None) -> pl.DataFrame:
         """The whole table in memory."""
-        frames = list(self.to_iter(columns))
+        frames = list(self.to_iter(columns).polars())
         return pl.concat(frames) if frames else self.empty().select(columns_of(self._names(columns)))
 
     def to_pandas(self, columns: str | Sequence[str] | None = None) -> pd.DataFrame:
@@ -187,6 +187,10 @@ class Dataset:
         from rowmill.sources.frames import as_arrow_pandas
 
         return as_arrow_pandas(self.to_polars(columns))
+
+    def compute(self) -> pd.DataFrame:
+        """The whole table in memory, as `to_pandas()` gives it."""
+        return self.to_pandas()
 
     def to_arrow(self, columns: str | Sequence[str] | None = None) -> pa.Table:
         """The whole table in memory."""
@@ -357,7 +361,11 @@ class Partitions:
     def __len__(self) -> int:
         return sum(f.rows for f in self.fragments)
 
-    def __iter__(self) -> Iterator[pl.DataFrame]:
+    def __iter__(self) -> Iterator[pd.DataFrame]:
+        return map(as_pandas, self.polars())
+
+    def polars(self) -> Iterator[pl.DataFrame]:
+        """The partitions as Polars frames."""
         return (self._source.read(fragment, self._columns) for fragment in self.fragments)
 
 

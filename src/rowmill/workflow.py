@@ -62,7 +62,12 @@ class Workflow:
 
     def _resolve(self, schema: Schema) -> Transformation:
         self._known = Transformation(Resolved(self.output_node, schema, self._fitted, self._removed))
+        self._known.resolved.note()
         return self._known
+
+    def _is_known(self) -> bool:
+        """Whether the types of the table's columns are known, not only their names (`fit_schema(Schema(["x"]))`)."""
+        return self._known is not None and all(c.dtype != "unknown" for c in self._known.input_schema)
 
     def _transformation(self) -> Transformation:
         if self._known is None:
@@ -169,7 +174,8 @@ class Workflow:
             return self._transform_dataset(data, folds)
         self._check_fitted()
         rows = as_rows(data, self.input_schema)
-        known = self._known or self._resolve(Dataset(rows.frame).schema)
+        known = self._known if self._is_known() else self._resolve(Dataset(rows.frame).schema)
+        assert known is not None
         if folds is None and not isinstance(data, Mapping | list):
             folds = self._learnt_on(Dataset(data if isinstance(data, pl.LazyFrame) else rows.frame), known)
         return rows.like(known.step(training=bool(folds)).run(rows.frame))
@@ -217,7 +223,7 @@ class Workflow:
         """The part of the graph that was named with `Subgraph(name, ...)`, with what its operators have learnt."""
         for node in walk(self.output_node):
             if isinstance(node, Named) and node.name == name:
-                part = Workflow(node.parents[0], self.client)
+                part = Workflow(node.upstream[0], self.client)
                 old = {id(n): number for number, n in enumerate(walk(self.output_node))}
                 numbers = {old[id(n)]: number for number, n in enumerate(walk(part.output_node))}
                 part._fitted = {numbers[n]: state for n, state in self._fitted.items() if n in numbers}

@@ -683,8 +683,8 @@ def test_nothing_changes_the_left_operand():
     a, b, c = (ColumnSelector([n]) >> ops.FillMissing() for n in "abc")
     both = a + b
     three = both + c
-    assert len(both.parents) == 2
-    assert len(three.parents) == 3
+    assert len(both.upstream) == 2
+    assert len(three.upstream) == 3
     less = three - ["a"]
     picked = three[["b"]]
     data = pl.DataFrame({"a": [1], "b": [2], "c": [3]})

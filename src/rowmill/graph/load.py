@@ -19,7 +19,7 @@ from rowmill.graph.failures import UNEXPECTED
 from rowmill.graph.folder import Budget, Folder, too_large
 from rowmill.graph.limits import MAX_NODES, check_limits
 from rowmill.graph.literals import MAX_WIDTH
-from rowmill.graph.node import Apply, Concat, Named, Node, Only, Select, Without, walk
+from rowmill.graph.node import Apply, Concat, Group, Named, Node, Only, Select, Without, walk
 from rowmill.graph.operator import Fitted, Operator
 from rowmill.graph.save import FORMAT, GRAPH, MANIFEST, VERSION, sha256, table_file
 from rowmill.graph.selector import ColumnSelector
@@ -127,6 +127,9 @@ def _node(entry: Any, parents: tuple[Node, ...], operators: Mapping[str, Any], f
         return _applied(entry, parents, operators, functions, read)
     if kind == "Concat":
         return Concat(parents)
+    if kind == "Group":
+        _check(len(parents) == 1, "a group")
+        return Group(parents[0])
     if kind == "Named":
         _check(len(parents) == 1 and isinstance(entry["name"], str) and len(entry["name"]) <= MAX_NAME, "a named part")
         return Named(entry["name"], parents[0])
@@ -146,8 +149,10 @@ def _applied(entry: Any, parents: tuple[Node, ...], operators: Mapping[str, Any]
     operator = operators[name]
     decoded = {key: decode(value, read, functions) for key, value in settings.items()}
     if len(parents) > 1:  # what it needs besides its input is in the graph
-        _check(operator.needs is not None and len(parents) == 2, f"more than one parent for {name}")
-        decoded.setdefault(operator.needs, parents[1])
+        more = operator.needs is not None or operator.completing is not Operator.completing
+        _check(more and len(parents) == 2, f"more than one parent for {name}")
+        if operator.needs is not None:
+            decoded.setdefault(operator.needs, parents[1])
     for key in operator.places:
         decoded.pop(key, None)
     for key in operator.tables:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar, TypeVar
 
 import polars as pl
@@ -142,14 +142,40 @@ class Operator(metaclass=_Applicable):
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         """The columns made. Before fitting (`fitted` is None) only their descriptions are used."""
-        raise ArgumentError(
-            f"{self.label} does not say which columns it makes; wanted an operator of rowmill.ops: write a function of "
-            f"a column as LambdaOp(f), or an expression as Expr(...)"
-        )
+        if self._is_users:
+            from rowmill.graph.alone import made_by_user
+
+            return made_by_user(self, inputs)[1]
+        return one_per_column(inputs, lambda column, value: (column, value))
 
     def shared(self, inputs: Inputs, fitted: Fitted | None) -> Mapping[str, Value]:
         """Columns that several outputs are computed from; they are there as inputs of these names."""
+        if self._is_users:
+            from rowmill.graph.alone import made_by_user
+
+            return made_by_user(self, inputs)[0]
         return {}
+
+    @property
+    def _is_users(self) -> bool:
+        """Whether the class is a user's own, with a `transform(selector, frame)` that makes its columns."""
+        return type(self).transform is not Operator.transform
+
+    def transform(self, col_selector: Any, df: Any) -> Any:
+        """What the operator alone makes of the selected columns of a frame; one that learns has to be fitted.
+
+        A class of your own overrides it: `col_selector.names` are the columns to use, `df` is a pandas frame, and a
+        frame with a row for each of its rows comes back. It is called with an empty frame first, to see the columns.
+        """
+        from rowmill.graph.alone import transform_alone
+
+        return transform_alone(self, col_selector, df)
+
+    def compute_output_schema(self, input_schema: Schema, col_selector: Any, prev_output_schema: Any = None) -> Schema:
+        """The columns that the operator makes of the selected columns of a table."""
+        from rowmill.graph.alone import schema_alone
+
+        return schema_alone(self, input_schema, col_selector)
 
     def change(self, frame: pl.DataFrame, inputs: Inputs) -> Change:
         """Which rows stay, and new columns. `frame` has the input columns by their names."""
@@ -160,13 +186,17 @@ class Operator(metaclass=_Applicable):
         given = None if self.needs is None else getattr(self, self.needs)
         return () if given is None or (isinstance(given, list | tuple) and not given) else (given,)
 
+    def completing(self, selected: Sequence[str]) -> Sequence[str]:
+        """Columns of the table that the operator needs and that are not among the selected ones."""
+        return ()
+
     @property
     def label(self) -> str:
         return type(self).__name__
 
     def settings(self) -> dict[str, Any]:
         """The settings, as given."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.init}  # type: ignore[arg-type]
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.init} if is_dataclass(self) else {}
 
     @classmethod
     def from_settings(cls, settings: dict[str, Any]) -> Operator:
@@ -182,7 +212,10 @@ class StatOperator(Operator):
 
     def statistics(self, inputs: Inputs) -> Mapping[str, Statistic[Any]]:
         """What has to be known of the input columns, each under a name of the operator's choice."""
-        raise NotImplementedError
+        raise ArgumentError(
+            f"{self.label} does not say what it learns; operators of your own cannot learn: use LambdaOp, or derive "
+            f"from Operator"
+        )
 
     def measured(self, inputs: Inputs) -> Mapping[str, Value]:
         """Columns that the statistics look at besides the input columns."""
@@ -234,8 +267,8 @@ def by_leaf(column: ColumnSchema, value: pl.Expr, change: Callable[[pl.Expr], pl
 
 
 def numeric(column: ColumnSchema, operator: Operator) -> ColumnSchema:
-    """The column, if it holds numbers or flags."""
-    if column.dtype != "bool" and not column.dtype.startswith(("int", "uint", "float", "decimal")):
+    """The column, if it holds numbers or flags, or nothing is known of it yet."""
+    if column.dtype not in ("bool", "unknown") and not column.dtype.startswith(("int", "uint", "float", "decimal")):
         raise ArgumentError(
             f"{operator.label} wants numbers, and column {column.name!r} is {column.dtype}; leave it out, or turn it "
             f"into numbers first"

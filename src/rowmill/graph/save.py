@@ -82,7 +82,7 @@ def describe(
     number = {id(node): index for index, node in enumerate(nodes)}
     described = []
     for index, node in enumerate(nodes):
-        entry: dict[str, Any] = {"kind": type(node).__name__, "parents": [number[id(p)] for p in node.parents]}
+        entry: dict[str, Any] = {"kind": type(node).__name__, "parents": [number[id(p)] for p in node.upstream]}
         if isinstance(node, Select | Only | Without):
             entry["columns"] = encode(node.selector, tables, name=name)
         elif isinstance(node, Named):
@@ -106,6 +106,8 @@ def _described_operator(
 
     kind = type(operator).__name__
     if OPERATORS.get(kind) is not type(operator):
+        if forms:  # to compare, not to save
+            return {"operator": kind, "settings": name(operator)}
         raise ArgumentError(
             f"cannot save an operator of type {type(operator).__qualname__}: only those of rowmill.ops can be loaded "
             f"again; write it as a LambdaOp with a named function"

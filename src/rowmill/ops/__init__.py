@@ -24,7 +24,7 @@ from rowmill.ops.join import JoinExternal, JoinGroupby
 from rowmill.ops.lists import ListSlice, ValueCount
 from rowmill.ops.rows import DifferenceLag, Dropna, Filter, Groupby
 from rowmill.ops.scale import Clip, LogOp, Normalize, NormalizeMinMax
-from rowmill.ops.similarity import ColumnSimilarity
+from rowmill.ops.column_similarity import ColumnSimilarity
 from rowmill.ops.target import TargetEncoding
 from rowmill.ops.udf import Expr, LambdaOp
 

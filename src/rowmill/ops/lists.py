@@ -59,6 +59,8 @@ class ListSlice(Operator):
 
     def _sliced(self, column: ColumnSchema, value: pl.Expr) -> tuple[ColumnSchema, pl.Expr]:
         kept, column = column, column.as_list()
+        if column.dtype == "unknown":
+            column = column.with_width(None)
         if not column.is_list:
             raise ArgumentError(f"ListSlice wants lists, and column {column.name!r} is {column.dtype}; leave it out")
         items = value if column.width is None else value.arr.to_list()

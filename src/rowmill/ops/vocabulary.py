@@ -13,7 +13,9 @@ import numpy as np
 import polars as pl
 
 from rowmill.errors import ArgumentError
+from rowmill.sources.frames import as_frame, from_pandas
 from rowmill.sources.paths import local_path
+from rowmill.sources.spool import temporary_folder
 from rowmill.statistics.counts import COUNT
 from rowmill.statistics.values import without_nan
 
@@ -60,6 +62,21 @@ class Vocabulary:
         return self.most - _RESERVED - self.buckets if self.most else None
 
 
+class VocabularyTable(pl.DataFrame):
+    """A vocabulary to look at: a frame of values and how often each was seen, and a path where one is wanted.
+
+    As a path (`pd.read_parquet(op.categories["x"])`) it is a Parquet file, written to a temporary folder when it is
+    first asked for and removed with the process.
+    """
+
+    def __fspath__(self) -> str:
+        path: str | None = getattr(self, "_path", None)
+        if path is None:
+            path = self._path = str(temporary_folder(self) / "vocabulary.parquet")
+            self.write_parquet(path)
+        return path
+
+
 def given_vocabulary(given: Any, vocabulary: Vocabulary, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
     """A vocabulary from a series, a list, an array, or a Parquet file whose first column has the values."""
     frame = read_vocabulary(given) if isinstance(given, str | PathLike) else given
@@ -74,6 +91,16 @@ def given_vocabulary(given: Any, vocabulary: Vocabulary, schema: Mapping[str, pl
     if values.n_unique() != len(values):
         raise ArgumentError(f"the vocabulary given for {name!r} has values twice; wanted each once")
     return pl.DataFrame([values, pl.zeros(len(values), pl.Int64, eager=True).alias(COUNT)])
+
+
+def plain_vocabulary(given: Any) -> Any:
+    """A vocabulary as Rowmill keeps it: pandas' and Arrow's values as a Polars series or frame, others as they are."""
+    library = type(given).__module__.split(".")[0]
+    if library == "pyarrow":
+        return pl.from_arrow(given)
+    if library != "pandas":
+        return given
+    return from_pandas(given.to_series() if hasattr(given, "to_series") else given) if given.ndim == 1 else as_frame(given)
 
 
 def read_vocabulary(path: str | PathLike[str]) -> pl.DataFrame:
