@@ -83,7 +83,12 @@ class Dataset:
         )
         self.schema = _described(self.source.schema, schema or stored_schema(self.source))
         self.base_dataset = self if base_dataset is None else base_dataset
+        self.keyed_by: frozenset[str] = frozenset()  # columns by which shuffle_by_keys has made the partitions
         self.dtypes, self.client, self.cpu, self.engine = dtypes, client, True, engine
+
+    def described(self) -> Schema:
+        """The columns as the source has them, with the tags, properties and shapes of `schema`, as it is now."""
+        return _described(self.source.schema, self.schema)
 
     @property
     def fragments(self) -> Sequence[Fragment]:
@@ -160,8 +165,8 @@ class Dataset:
     ) -> Partitions:
         """One pandas frame per partition; `len()` is the number of rows. `shuffle` changes the order of partitions.
 
-        `to_iter().polars()` gives Polars frames instead, which need no pandas. `indices` choose partitions by their place after the shuffle. `use_file_metadata` means nothing:
-        rows are always counted from metadata.
+        `to_iter().polars()` gives Polars frames instead, which need no pandas. `indices` choose partitions by their
+        place after the shuffle. `use_file_metadata` means nothing: rows are always counted from metadata.
         """
         fragments = list(self.fragments)
         if shuffle:
@@ -279,7 +284,7 @@ class Dataset:
         if grouped is None:
             grouped = group_by_hash(self.source, names, npartitions or self.npartitions, progress)
         other = self._like(grouped)
-        other.part_bytes = None
+        other.part_bytes, other.keyed_by = None, frozenset(names)
         return other
 
     @classmethod
@@ -334,7 +339,7 @@ class Dataset:
 
     def infer_schema(self, n: int = 1) -> Schema:
         """The schema as the source has it, without tags; `n` means nothing, as types are known exactly."""
-        self.schema = self.source.schema
+        self.schema = self.source.schema.copy()
         return self.schema
 
     def sample_dtypes(self, n: int = 1, annotate_lists: bool = False) -> dict[str, Any]:

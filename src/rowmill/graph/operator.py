@@ -25,6 +25,7 @@ from rowmill.statistics.table import Table
 T = TypeVar("T")
 
 ROW = "\0row"  # the number of a row in its table: a column that every table has, for operators that need it
+ROWS = "\0rows"  # the statistic, and the value learnt, that tells the fitted rows from others
 
 
 @dataclass(frozen=True)

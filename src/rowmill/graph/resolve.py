@@ -110,8 +110,8 @@ class Resolved:
             schema = Schema({column.name: column for parent in parents for column in parent}.values())
             return schema, tuple(dict.fromkeys(g for parent in node.upstream for g in self.groups(parent)))
         if isinstance(node, GroupNode):
-            names = tuple(parents[0].column_names)
-            return parents[0], (names,) if names else ()
+            joined = tuple(parents[0].column_names)
+            return parents[0], (joined,) if joined else ()
         if isinstance(node, Named):
             return parents[0], self.groups(node.upstream[0])
         if isinstance(node, Only):

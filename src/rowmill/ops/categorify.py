@@ -16,7 +16,15 @@ from rowmill.graph.operator import Call, Fitted, Inputs, Output, StatOperator
 from rowmill.graph.selector import Group, members
 from rowmill.ops.columns import check_names, retagged
 from rowmill.ops.embedding import embedding_size, get_embedding_sizes
-from rowmill.ops.vocabulary import Vocabulary, VocabularyTable, given_vocabulary, named, plain_vocabulary, read_vocabulary, write_vocabulary
+from rowmill.ops.vocabulary import (
+    Vocabulary,
+    VocabularyTable,
+    given_vocabulary,
+    named,
+    plain_vocabulary,
+    read_vocabulary,
+    write_vocabulary,
+)
 from rowmill.schema import ColumnSchema, Tags
 from rowmill.sizes import parse_bytes
 from rowmill.sources.names import columns as named_columns

@@ -224,7 +224,7 @@ def _aggregated(column: ColumnSchema, agg: str, sep: str) -> ColumnSchema:
 
 @dataclass(frozen=True)
 class DifferenceLag(Operator):
-    """The difference to the row `shift` rows before, within a partition: `{column}_difference_lag_{shift}`.
+    """The difference to the row `shift` rows before: `{column}_difference_lag_{shift}`.
 
     Null where one of `partition_cols` differs between the two rows. A negative shift looks ahead.
     """
@@ -242,6 +242,11 @@ class DifferenceLag(Operator):
     @property
     def rowwise(self) -> bool:
         return False
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that two rows must share."""
+        return tuple(key for key in _many(self.partition_cols) if isinstance(key, str))
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         for shift in [self.shift] if isinstance(self.shift, int) else self.shift:

@@ -11,12 +11,13 @@ import numpy as np
 import polars as pl
 
 from rowmill.errors import ArgumentError
-from rowmill.graph.operator import ROW, Call, Fitted, Inputs, Output, StatOperator, Value, numeric
+from rowmill.graph.operator import ROW, ROWS, Call, Fitted, Inputs, Output, StatOperator, Value, numeric
 from rowmill.graph.selector import members
 from rowmill.ops.columns import whole_number
 from rowmill.schema import ColumnSchema, Tags
 from rowmill.sources.names import columns as columns_named
 from rowmill.sources.types import polars_type
+from rowmill.statistics.digest import RowDigest
 from rowmill.statistics.groups import SCALE, GroupSums
 from rowmill.statistics.lookup import Lookup
 from rowmill.statistics.moments import Moments
@@ -29,10 +30,12 @@ _HUGE = 2.0**900  # targets and sums from here on are scaled before they are add
 class TargetEncoding(StatOperator):
     """The mean of `target` over the rows with the same value, drawn to the overall mean as if by `p_smooth` rows more.
 
-    On the dataset that the workflow was fitted on, the rows of a row's own fold are left out: `kfold` folds (3), drawn
+    On the rows that the workflow was fitted on, the rows of a row's own fold are left out: `kfold` folds (3), drawn
     by the row's number and `fold_seed` (None: its number modulo `kfold`), so that they do not depend on how the table
-    is cut. On other data all rows count, and some of the fitted files are other data: transform all of them, and take
-    the rows from there. A value that was not seen gets the overall mean, or `target_mean`.
+    is cut. On other data all rows count. `Workflow.transform(data, fitted_rows=True)` says that data are the fitted
+    rows, `False` that they are not; by default they are recognised, and a warning says where that is in doubt. Some of
+    the fitted files are other data: transform all of them, and take the rows from there. A value that was not seen
+    gets the overall mean, or `target_mean`.
     The column is `TE_{columns}_{target}`, or `out_col` (one name, or one for each). Groups of columns are used jointly.
     The rest is accepted and means nothing here.
     """
@@ -70,7 +73,7 @@ class TargetEncoding(StatOperator):
         return 3 if self.kfold is None else self.kfold
 
     def measured(self, inputs: Inputs) -> Mapping[str, Value]:
-        return {FOLD: self._fold(inputs)}
+        return {FOLD: self._fold(inputs), ROW: inputs[ROW]}
 
     def shared(self, inputs: Inputs, fitted: Fitted | None) -> Mapping[str, Value]:
         return {FOLD: self._fold(inputs)} if fitted is not None and inputs.training and self.folds > 1 else {}
@@ -86,6 +89,8 @@ class TargetEncoding(StatOperator):
         wanted: dict[str, Any] = {f"mean of {name}": Moments(name) for name in targets}
         for group in inputs.groups:
             wanted[self._name(group)] = GroupSums((*members(group), FOLD), targets)
+        keys = dict.fromkeys(name for group in inputs.groups for name in members(group))
+        wanted[ROWS] = RowDigest(ROW, (*keys, *(name for name in targets if name not in keys)))
         return wanted
 
     def learn(self, results: Mapping[str, Any], inputs: Inputs) -> Fitted:
@@ -97,7 +102,7 @@ class TargetEncoding(StatOperator):
             self._name(group): self._table(results[self._name(group)], members(group), means, inputs)
             for group in inputs.groups
         }
-        return Fitted({"means": means}, tables)
+        return Fitted({"means": means, ROWS: results[ROWS]}, tables)
 
     def _table(
         self, sums: pl.DataFrame | None, keys: tuple[str, ...], means: Mapping[str, float], inputs: Inputs

@@ -100,7 +100,9 @@ def plain_vocabulary(given: Any) -> Any:
         return pl.from_arrow(given)
     if library != "pandas":
         return given
-    return from_pandas(given.to_series() if hasattr(given, "to_series") else given) if given.ndim == 1 else as_frame(given)
+    return (
+        from_pandas(given.to_series() if hasattr(given, "to_series") else given) if given.ndim == 1 else as_frame(given)
+    )
 
 
 def read_vocabulary(path: str | PathLike[str]) -> pl.DataFrame:
