@@ -40,9 +40,9 @@ class ColumnSchema:
     dtype: Any = "unknown"
     tags: Any = field(default_factory=TagSet)
     properties: Mapping[str, Any] = field(default_factory=dict)
-    is_list: bool = None  # type: ignore[assignment]  # always one after __post_init__
+    is_list: Any = None  # a bool, once the shape is known
     width: int | None = None
-    is_ragged: bool = None  # type: ignore[assignment]
+    is_ragged: Any = None
     dims: Any = None
 
     def __post_init__(self) -> None:

@@ -212,9 +212,9 @@ class Workflow:
         if frame is not None and has_fitted_rows(known, frame):
             return True
         warnings.warn(
-            f"the data have {count:,} rows, as many as the workflow was fitted on, and are not recognised as the "
-            f"fitted rows: each row's own target is part of its target encoding, which leaks the target if they are; say it "
-            f"with transform(data, fitted_rows=True), or fitted_rows=False if these are other rows",
+            f"the data have {count:,} rows, as many as the workflow was fitted on, and are not recognised as those "
+            f"rows: if they are, each target encoding holds the row's own target; say it with transform(data, "
+            f"fitted_rows=True), or with fitted_rows=False if these are other rows",
             FittedRowsWarning,
             stacklevel=4,
         )

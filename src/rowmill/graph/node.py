@@ -23,6 +23,7 @@ class Node:
     and makes is known once a workflow with it has seen a table (`fit`, `fit_schema`).
     """
 
+    __array_ufunc__ = None  # so that an array of names + a node is left to the node
     upstream: tuple[Node, ...] = ()
     _seen: tuple[Schema, Schema] | None = None
 

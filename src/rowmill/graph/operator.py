@@ -117,6 +117,7 @@ class _Applicable(type):
 class Operator(metaclass=_Applicable):
     """Columns in, columns out. Subclasses are frozen dataclasses of their settings."""
 
+    __array_ufunc__: ClassVar[None] = None  # so that an array of names >> an operator is left to the operator
     needs: ClassVar[str | None] = None  # the setting that names columns, or holds a node, needed besides the input
     places: ClassVar[tuple[str, ...]] = ()  # settings that say where to write: neither saved nor loaded
     tables: ClassVar[tuple[str, ...]] = ()  # settings that may be the path of a table; saved and loaded as tables only
