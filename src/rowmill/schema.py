@@ -36,6 +36,9 @@ class Schema:
                 f"column_schemas is {type(given).__name__}; wanted a list of ColumnSchema or names, or a dict of them"
             )
         built = [c if isinstance(c, ColumnSchema) else ColumnSchema(c) for c in given or ()]
+        for column in built:
+            if not isinstance(column.name, str):
+                raise DtypeError(f"a column is named {column.name!r}; wanted a text as its name")
         self._columns: dict[str, ColumnSchema] = {c.name: c for c in built}
         if len(self._columns) != len(built):
             names = [c.name for c in built]

@@ -123,3 +123,11 @@ def test_the_digest_does_not_depend_on_how_the_table_is_cut(tmp_path):
     whole = Workflow(["k"] >> ops.TargetEncoding("y")).fit(frame)
     cut = Workflow(["k"] >> ops.TargetEncoding("y")).fit(Dataset(frame, npartitions=7), threads=3)
     assert whole.fingerprint() == cut.fingerprint()
+
+
+def test_folds_can_be_kept():
+    node = ["k"] >> ops.TargetEncoding("y", kfold=2, fold_seed=None, p_smooth=0, drop_folds=False)
+    made = Workflow(node).fit_transform(ROWS)
+    assert made["__fold__"].to_list() == [0, 1, 0, 1, 0, 1] and made["TE_k_y"].to_list() == OUT_OF_FOLD
+    read = pl.read_parquet(node.op.stats["__fold___k"].__fspath__()).sort("k", "__fold__")
+    assert read.select("k", "__fold__").rows() == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]

@@ -197,3 +197,24 @@ def test_vocabularies_can_be_read_as_files():
     read = pd.read_parquet(op.categories["s"])
     assert read["s"].to_list() == ["b", "a"] and read["s_size"].to_list() == [2, 1]
     assert op.categories["s"]["s"].to_list() == ["b", "a"]
+
+
+def test_a_vocabulary_larger_than_its_limit_is_warned_of():
+    frame = pl.DataFrame({"s": [f"{number}" for number in range(1_000)]})
+    with pytest.warns(UserWarning, match=r"vocabulary of 's' takes .* more than cardinality_memory_limit='24B'"):
+        made = Workflow(["s"] >> ops.Categorify(cardinality_memory_limit="24B")).fit_transform(frame)
+    assert sorted(made["s"]) == list(range(3, 1_003))
+    with pytest.warns(FutureWarning, match="tree_width"):
+        ops.Categorify(tree_width=8)
+
+
+def test_a_column_of_nothing_but_nan_is_null():
+    workflow = Workflow(["s"] >> ops.Categorify()).fit(pd.DataFrame({"s": ["a", "b", None]}))
+    assert workflow.transform(pd.DataFrame({"s": [np.nan, np.nan]}))["s"].to_list() == [1, 1]
+
+
+def test_names_of_what_operators_make():
+    assert ops.Rename(postfix="_1").output_column_names(["a", "b"]).names == ["a_1", "b_1"]
+    assert ops.TargetEncoding("y").output_column_names(["a"]).names == ["TE_a_y"]
+    assert ops.Categorify(encode_type="combo").output_column_names([["a", "b"], "a"]).names == ["a", "a_b"]
+    assert ops.Groupby("u", aggs="sum").output_column_names(["u", "x"]).names == ["u", "x_sum"]

@@ -16,7 +16,7 @@ import polars as pl
 
 from rowmill.errors import ArgumentError, NotFittedError
 from rowmill.graph.node import Node, apply
-from rowmill.graph.selector import Group
+from rowmill.graph.selector import ColumnSelector, Group, as_selector
 from rowmill.schema import ColumnSchema, Schema
 from rowmill.sources.names import column
 from rowmill.statistics.statistic import Statistic
@@ -182,6 +182,17 @@ class Operator(metaclass=_Applicable):
     def change(self, frame: pl.DataFrame, inputs: Inputs) -> Change:
         """Which rows stay, and new columns. `frame` has the input columns by their names."""
         raise NotImplementedError
+
+    def output_column_names(self, col_selector: Any) -> ColumnSelector:
+        """The names of the columns that the operator makes of the selected ones."""
+        from rowmill.graph.alone import schema_alone
+
+        selector = as_selector(col_selector)
+        needed = [
+            name for needs in self.dependencies() if not isinstance(needs, Node) for name in as_selector(needs).names
+        ]
+        table = Schema(list(dict.fromkeys([*selector.names, *needed])))
+        return ColumnSelector(schema_alone(self, table, selector).column_names)
 
     def dependencies(self) -> Sequence[Any]:
         """Nodes or columns that are needed besides those the operator is applied to."""

@@ -77,8 +77,8 @@ class Step:
 def _cast(column: pl.Series, dtype: pl.DataType) -> pl.Series:
     """The column in the type it was fitted in, with the same values. A float is rounded to one of less precision."""
     name, column = column.name, column.alias("values")
-    if column.dtype.is_float() and dtype.is_integer():
-        column = column.fill_nan(None)  # what pandas makes of a missing integer
+    if column.dtype.is_float() and not _leaf(dtype).is_float():
+        column = column.fill_nan(None)  # what pandas makes of a missing value
     try:
         made = _parsed(column, dtype) if column.dtype == pl.String and dtype.is_temporal() else column.cast(dtype)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:

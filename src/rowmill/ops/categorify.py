@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,8 +18,8 @@ from rowmill.graph.selector import Group, members
 from rowmill.ops.columns import check_names, retagged
 from rowmill.ops.embedding import embedding_size, get_embedding_sizes
 from rowmill.ops.vocabulary import (
+    LearntTable,
     Vocabulary,
-    VocabularyTable,
     given_vocabulary,
     named,
     plain_vocabulary,
@@ -84,6 +85,8 @@ class Categorify(StatOperator):
             raise ArgumentError("both freq_threshold and max_size were given; they exclude each other")
         if self.search_sorted and self.freq_threshold:
             raise ArgumentError("search_sorted was given with freq_threshold; they exclude each other")
+        if self.tree_width is not None:
+            warnings.warn("tree_width is deprecated and means nothing; leave it out", FutureWarning, stacklevel=3)
         if isinstance(self.vocabs, Mapping):
             object.__setattr__(self, "vocabs", {name: plain_vocabulary(given) for name, given in self.vocabs.items()})
         for name in ("freq_threshold", "max_size", "num_buckets"):
@@ -156,6 +159,7 @@ class Categorify(StatOperator):
                 nulls, unseen = found.nulls, found.seen - found.kept
             else:
                 table = given_vocabulary(given, vocabulary, schema)
+            self._warn_of_size(vocabulary.name, table)
             tables[vocabulary.name] = table
             values[vocabulary.name] = {"nulls": nulls, "unseen": unseen}
         fitted = Fitted({"observed": values}, tables)
@@ -164,6 +168,16 @@ class Categorify(StatOperator):
                 table = named(vocabulary.name, fitted.tables[vocabulary.name].frame)
                 write_vocabulary(self.out_path, vocabulary, table, **values[vocabulary.name])
         return fitted
+
+    def _warn_of_size(self, name: str, table: pl.DataFrame) -> None:
+        limit = self.cardinality_memory_limit
+        if limit is not None and table.estimated_size() > parse_bytes(limit, "cardinality_memory_limit"):
+            warnings.warn(
+                f"the vocabulary of {name!r} takes {table.estimated_size():,} bytes, more than "
+                f"cardinality_memory_limit={limit!r}: it was counted on disk, but has to fit in memory to encode; use "
+                f"max_size or freq_threshold",
+                stacklevel=2,
+            )
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         vocabularies = self.vocabularies(inputs)
@@ -221,12 +235,12 @@ class Categorify(StatOperator):
         )
 
     @property
-    def categories(self) -> dict[str, VocabularyTable]:
+    def categories(self) -> dict[str, LearntTable]:
         """The vocabularies of the latest fit: values and how often each was seen, in the order of their codes.
 
         Each is a frame, and also stands for the path of a Parquet file: `pd.read_parquet(op.categories["x"])`.
         """
-        return {name: VocabularyTable(named(name, table.frame)) for name, table in self.learnt.tables.items()}
+        return {name: LearntTable(named(name, table.frame)) for name, table in self.learnt.tables.items()}
 
 
 def _codes(

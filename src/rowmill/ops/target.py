@@ -14,6 +14,7 @@ from rowmill.errors import ArgumentError
 from rowmill.graph.operator import ROW, ROWS, Call, Fitted, Inputs, Output, StatOperator, Value, numeric
 from rowmill.graph.selector import members
 from rowmill.ops.columns import whole_number
+from rowmill.ops.vocabulary import LearntTable
 from rowmill.schema import ColumnSchema, Tags
 from rowmill.sources.names import columns as columns_named
 from rowmill.sources.types import polars_type
@@ -23,6 +24,7 @@ from rowmill.statistics.lookup import Lookup
 from rowmill.statistics.moments import Moments
 
 FOLD = "\0fold"
+FOLDS = "__fold__"  # the column of folds that `drop_folds=False` leaves in the output
 _HUGE = 2.0**900  # targets and sums from here on are scaled before they are added
 
 
@@ -36,6 +38,7 @@ class TargetEncoding(StatOperator):
     rows, `False` that they are not; by default they are recognised, and a warning says where that is in doubt. Some of
     the fitted files are other data: transform all of them, and take the rows from there. A value that was not seen
     gets the overall mean, or `target_mean`.
+    `drop_folds=False`: the fold of each row comes out too, as `__fold__`.
     The column is `TE_{columns}_{target}`, or `out_col` (one name, or one for each). Groups of columns are used jointly.
     The rest is accepted and means nothing here.
     """
@@ -102,6 +105,11 @@ class TargetEncoding(StatOperator):
             self._name(group): self._table(results[self._name(group)], members(group), means, inputs)
             for group in inputs.groups
         }
+        if not self.drop_folds and self.folds > 1:
+            for group in inputs.groups:
+                sums = results[self._name(group)]
+                if sums is not None:
+                    tables[f"{FOLDS}{self.name_sep}{self._name(group)}"] = sums.rename({FOLD: FOLDS})
         return Fitted({"means": means, ROWS: results[ROWS]}, tables)
 
     def _table(
@@ -151,6 +159,8 @@ class TargetEncoding(StatOperator):
             column = ColumnSchema(name, self.out_dtype or "float32", frozenset({Tags.CONTINUOUS}))
             value = inputs[members(group)[0]] if fitted is None else self._encoded(inputs, group, target, fitted)
             yield Output(column, value)
+        if not self.drop_folds and self.folds > 1:
+            yield Output(ColumnSchema(FOLDS, "uint8"), self._fold(inputs))
 
     def _encoded(self, inputs: Inputs, group: Any, target: str, fitted: Fitted) -> Call:
         keys, name = members(group), self._name(group)
@@ -177,8 +187,9 @@ class TargetEncoding(StatOperator):
         return dict(self.learnt.values["means"])
 
     @property
-    def stats(self) -> dict[str, pl.DataFrame]:
-        return {name: table.frame for name, table in self.learnt.tables.items()}
+    def stats(self) -> dict[str, LearntTable]:
+        """The tables of the latest fit; each is a frame, and also stands for the path of a Parquet file."""
+        return {name: LearntTable(table.frame) for name, table in self.learnt.tables.items()}
 
 
 def _drawn(rows: pl.Series, *, seed: int, folds: int) -> pl.Series:

@@ -62,17 +62,17 @@ class Vocabulary:
         return self.most - _RESERVED - self.buckets if self.most else None
 
 
-class VocabularyTable(pl.DataFrame):
-    """A vocabulary to look at: a frame of values and how often each was seen, and a path where one is wanted.
+class LearntTable(pl.DataFrame):
+    """What an operator has learnt, to look at: a frame, and a path where one is wanted.
 
     As a path (`pd.read_parquet(op.categories["x"])`) it is a Parquet file, written to a temporary folder when it is
-    first asked for and removed with the process.
+    first asked for, and removed with the frame.
     """
 
     def __fspath__(self) -> str:
         path: str | None = getattr(self, "_path", None)
         if path is None:
-            path = self._path = str(temporary_folder(self) / "vocabulary.parquet")
+            path = self._path = str(temporary_folder(self) / "learnt.parquet")
             self.write_parquet(path)
         return path
 
