@@ -50,6 +50,7 @@ class ColumnSchema:
         if isinstance(dtype, list | tuple | frozenset | set):  # NVTabular's order: name, tags, properties, dtype
             given = properties if not isinstance(properties, Mapping) else None
             dtype, tags, properties = given, dtype, tags if isinstance(tags, Mapping) else {}
+        properties = {} if properties is None or not len(properties) else properties
         if not isinstance(properties, Mapping):
             raise DtypeError(f"properties of column {self.name!r} are {properties!r}; wanted a dict")
         known = DType("unknown" if dtype is None else dtype)
