@@ -170,3 +170,23 @@ def test_an_operator_alone():
     assert ops.LogOp().compute_output_schema(Schema(["a", "b"]), ColumnSelector(["b"])).column_names == ["b"]
     with pytest.raises(ColumnError):
         ops.LogOp().transform(["zz"], frame)
+
+
+def test_an_operator_of_ones_own_that_needs_more_columns():
+    class Ratio(ops.Operator):
+        @property
+        def dependencies(self):
+            return ["x"]
+
+        def transform(self, col_selector, df):
+            return pd.DataFrame({name: df[name].str.len() / df["x"] for name in col_selector.names})
+
+    node = ["geo"] >> Ratio()
+    made = Workflow(node).transform(FRAME)
+    assert made["geo"].to_list() == [5.0, 2.5, 5 / 3, 1.25]
+    assert node.dependency_columns.names == ["x"]
+    with pytest.raises(ArgumentError, match=r"Mine overrides transform of Normalize.*derive Mine from"):
+
+        class Mine(ops.Normalize):
+            def transform(self, col_selector, df):
+                return df

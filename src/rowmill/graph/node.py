@@ -248,9 +248,15 @@ def apply(left: Any, operator: Any) -> Node:
         operator = LambdaOp(operator)
     node = as_node(left)
     selected = node.selector.names if isinstance(node, Select) and node.selector.is_plain else None
-    needed = tuple(as_node(needs) for needs in operator.dependencies())
+    needed = tuple(as_node(each) for each in needs_of(operator))
     missing = () if needed or selected is None else operator.completing(selected)
     return Apply(operator, (node, *needed, *([select(list(missing))] if missing else [])))
+
+
+def needs_of(operator: Any) -> list[Any]:
+    """The nodes or columns that an operator needs besides its input; a user's class may have them as a property."""
+    given = operator.dependencies() if callable(operator.dependencies) else operator.dependencies
+    return [given] if isinstance(given, str | Node) else list(given or ())
 
 
 def select(columns: Any) -> Node:

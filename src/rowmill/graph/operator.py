@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 import polars as pl
 
 from rowmill.errors import ArgumentError, NotFittedError
-from rowmill.graph.node import Node, apply
+from rowmill.graph.node import Node, apply, needs_of
 from rowmill.graph.selector import ColumnSelector, Group, as_selector
 from rowmill.schema import ColumnSchema, Schema
 from rowmill.sources.names import column
@@ -122,6 +122,14 @@ class Operator(metaclass=_Applicable):
     places: ClassVar[tuple[str, ...]] = ()  # settings that say where to write: neither saved nor loaded
     tables: ClassVar[tuple[str, ...]] = ()  # settings that may be the path of a table; saved and loaded as tables only
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "transform" in cls.__dict__ and cls.outputs is not Operator.outputs:
+            raise ArgumentError(
+                f"{cls.__name__} overrides transform of {cls.__mro__[1].__name__}, which does not use it; derive "
+                f"{cls.__name__} from rowmill.ops.Operator"
+            )
+
     @property
     def rowwise(self) -> bool:
         """Whether what comes of a row depends on that row only. If not, partitions are taken whole, never cut."""
@@ -188,9 +196,8 @@ class Operator(metaclass=_Applicable):
         from rowmill.graph.alone import schema_alone
 
         selector = as_selector(col_selector)
-        needed = [
-            name for needs in self.dependencies() if not isinstance(needs, Node) for name in as_selector(needs).names
-        ]
+        needs = [as_selector(each).names for each in needs_of(self) if not isinstance(each, Node)]
+        needed = [name for names in needs for name in names]
         table = Schema(list(dict.fromkeys([*selector.names, *needed])))
         return ColumnSelector(schema_alone(self, table, selector).column_names)
 
