@@ -23,7 +23,7 @@ from rowmill.graph.folder import DEFAULT_LIMIT
 from rowmill.graph.job import FitJob
 from rowmill.graph.node import Apply, Named, Node, Select, as_node, walk
 from rowmill.graph.operator import Fitted, StatOperator
-from rowmill.graph.recognise import fitted_count, has_fitted_rows
+from rowmill.graph.recognise import has_fitted_rows
 from rowmill.graph.resolve import Resolved
 from rowmill.graph.rows import as_rows
 from rowmill.graph.transform import Transformation, missing
@@ -54,6 +54,7 @@ class Workflow:
         self._fitted: dict[int, Fitted] = {}
         self._removed: frozenset[str] = frozenset()
         self._learnt_from: str | None = None  # the fingerprint of the data
+        self._learnt_rows: int | None = None  # how many rows they have
         self._known: Transformation | None = None
 
     def __repr__(self) -> str:
@@ -145,7 +146,8 @@ class Workflow:
             found = self._engine(client or self.client, workers, half).run(job, fitting, progress)
             self._learn(job, found, resolved)
             resolved = self._resolve(schema).resolved
-        self._learnt_from = of_rows(data.source) if phases else None
+        if phases:
+            self._learnt_from, self._learnt_rows = of_rows(data.source), data.num_rows
         return self
 
     def _engine(self, client: Any, threads: int, memory: int) -> Engine:
@@ -167,7 +169,7 @@ class Workflow:
     def clear_stats(self) -> None:
         """Forget what has been learnt."""
         self._fitted = {}
-        self._learnt_from = None
+        self._learnt_from = self._learnt_rows = None
 
     def fit_transform(self, dataset: Any, y: Any = None, **options: Any) -> Any:
         """Fit, and transform the fitted data: out of fold where operators have folds. `y` means nothing."""
@@ -202,12 +204,12 @@ class Workflow:
         they are in memory."""
         if self._learnt_from is None or not known.step(training=True).program.numbered:
             return False
-        count = fitted_count(known.resolved)
+        count = self._learnt_rows
         if count is not None and count != data.num_rows:
             return False
         if self._learnt_from == of_rows(data.source):
             return True
-        if count is None:
+        if count is None:  # saved by an earlier version
             return False
         if frame is not None and has_fitted_rows(known, frame):
             return True
@@ -264,7 +266,8 @@ class Workflow:
                 old = {id(n): number for number, n in enumerate(walk(self.output_node))}
                 numbers = {old[id(n)]: number for number, n in enumerate(walk(part.output_node))}
                 part._fitted = {numbers[n]: state for n, state in self._fitted.items() if n in numbers}
-                part._learnt_from, part._removed = self._learnt_from, self._removed
+                part._learnt_from, part._learnt_rows = self._learnt_from, self._learnt_rows
+                part._removed = self._removed
                 if self._known is not None:
                     part._resolve(self._known.resolved.root)
                 return part
@@ -290,7 +293,8 @@ class Workflow:
         from rowmill.graph.save import save
 
         root = None if self._known is None else self._known.resolved.root
-        save(local_path(path, "path"), self.output_node, self._fitted, self._removed, root, self._learnt_from)
+        learnt = {"learnt_from": self._learnt_from, "learnt_rows": self._learnt_rows}
+        save(local_path(path, "path"), self.output_node, self._fitted, self._removed, root, learnt)
 
     @classmethod
     def load(
@@ -313,7 +317,7 @@ class Workflow:
         loaded = load(path, OPERATORS, functions or {}, parse_bytes(max_bytes, "max_bytes"))
         workflow = cls(loaded.output, client)
         workflow._fitted, workflow._removed = loaded.fitted, loaded.removed
-        workflow._learnt_from = loaded.learnt_from
+        workflow._learnt_from, workflow._learnt_rows = loaded.learnt_from, loaded.learnt_rows
         if loaded.root is not None:
             with loading(path):
                 workflow._resolve(loaded.root).step()

@@ -106,7 +106,7 @@ def test_other_rows_of_the_same_number_are_not_taken_for_the_fitted_ones(other):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert encoded(workflow.transform(other)) == [keys[k] for k in other["k"]]
-    assert [w.category for w in caught] == [FittedRowsWarning] * ("y" in other.columns)
+    assert [w.category for w in caught] == [FittedRowsWarning]
 
 
 def test_fewer_rows_and_single_rows_raise_no_warning():
@@ -131,3 +131,17 @@ def test_folds_can_be_kept():
     assert made["__fold__"].to_list() == [0, 1, 0, 1, 0, 1] and made["TE_k_y"].to_list() == OUT_OF_FOLD
     read = pl.read_parquet(node.op.stats["__fold___k"].__fspath__()).sort("k", "__fold__")
     assert read.select("k", "__fold__").rows() == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+
+
+def test_rows_that_a_filter_leaves_out_change_nothing(tmp_path):
+    given = pl.concat([ROWS, pl.DataFrame({"k": ["a", None], "n": [7, 8], "y": [0.5, 1.0]})])
+    workflow = Workflow(
+        (["k", "y"] >> ops.Dropna())["k"] >> ops.TargetEncoding("y", kfold=2, fold_seed=None, p_smooth=0)
+    ).fit(given)
+    wanted = workflow.transform(given, fitted_rows=True)["TE_k_y"].to_list()
+    assert wanted != workflow.transform(given, fitted_rows=False)["TE_k_y"].to_list()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert workflow.transform(given)["TE_k_y"].to_list() == wanted
+        assert workflow.transform(given.select("y", "k"))["TE_k_y"].to_list() == wanted
+        assert encoded(workflow.transform(Dataset(given, npartitions=2))) == wanted

@@ -42,6 +42,7 @@ class Loaded:
     removed: frozenset[str]
     root: Schema | None
     learnt_from: str | None
+    learnt_rows: int | None
 
 
 def load(path: Path, operators: Mapping[str, type[Operator]], functions: Mapping[str, Any], max_bytes: int) -> Loaded:
@@ -103,7 +104,9 @@ def _built(graph: Any, operators: Mapping[str, Any], functions: Mapping[str, Any
     learnt_from, removed = graph.get("learnt_from"), graph.get("removed", [])
     _check(learnt_from is None or (isinstance(learnt_from, str) and len(learnt_from) < 1_000), "learnt_from")
     _check(isinstance(removed, list) and all(isinstance(name, str) for name in removed), "removed")
-    return Loaded(nodes[-1], fitted, frozenset(removed), schema, learnt_from)
+    rows = graph.get("learnt_rows")
+    _check(rows is None or (type(rows) is int and 0 <= rows < 1 << 62), "learnt_rows")
+    return Loaded(nodes[-1], fitted, frozenset(removed), schema, learnt_from, rows)
 
 
 def _schema(root: Any) -> Schema:

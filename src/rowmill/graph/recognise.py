@@ -13,12 +13,6 @@ from rowmill.graph.resolve import Resolved
 from rowmill.graph.transform import Step, Transformation
 
 
-def fitted_count(resolved: Resolved) -> int | None:
-    """How many rows the operators with folds have learnt from; None if there is none, or it was not noted."""
-    counts = [known["count"] for _, known in _noted(resolved)]
-    return counts[0] if counts else None
-
-
 def has_fitted_rows(known: Transformation, frame: pl.DataFrame) -> bool:
     """Whether a frame has the values of the fitted rows, in their order, in all columns that operators with folds use.
 
@@ -26,13 +20,15 @@ def has_fitted_rows(known: Transformation, frame: pl.DataFrame) -> bool:
     """
     resolved = known.resolved
     noted = _noted(resolved)
-    if not noted or any(state["count"] != frame.height for _, state in noted):
+    if not noted:
         return False
-    program = compile_inputs(resolved, [node for node, _ in noted])
-    if any(name not in frame.columns for name in program.inputs):
-        return False
-    made = Step(program, known.input_schema).run(frame)
-    return all(_digest(resolved, node, made) == state for node, state in noted)
+    for node, state in noted:
+        program = compile_inputs(resolved, [node])
+        if any(name not in frame.columns for name in program.inputs):
+            return False
+        if _digest(resolved, node, Step(program, known.input_schema).run(frame)) != state:
+            return False
+    return True
 
 
 def _digest(resolved: Resolved, node: Apply, made: pl.DataFrame) -> Any:

@@ -39,13 +39,13 @@ def save(
     fitted: Mapping[int, Fitted],
     removed: frozenset[str],
     root: Schema | None,
-    learnt_from: str | None,
+    learnt: Mapping[str, str | int | None],
 ) -> None:
-    """Write a workflow to a folder, which appears when all of it is written."""
+    """Write a workflow to a folder, which appears when all of it is written. `learnt`: what data it has learnt from."""
     check_limits(output)
     tables = Tables()
     graph = describe(output, fitted, tables, function_name)
-    graph |= {"removed": sorted(removed), "learnt_from": learnt_from}
+    graph |= {"removed": sorted(removed), **learnt}
     graph["columns"] = None if root is None else json.loads(root.to_json())["columns"]
     for frame in tables.frames:
         check_table(frame)

@@ -24,6 +24,7 @@ from rowmill.ops.vocabulary import (
     named,
     plain_vocabulary,
     read_vocabulary,
+    shown_table,
     write_vocabulary,
 )
 from rowmill.schema import ColumnSchema, Tags
@@ -240,7 +241,7 @@ class Categorify(StatOperator):
 
         Each is a frame, and also stands for the path of a Parquet file: `pd.read_parquet(op.categories["x"])`.
         """
-        return {name: LearntTable(named(name, table.frame)) for name, table in self.learnt.tables.items()}
+        return {name: shown_table(self.learnt, name, partial(named, name)) for name in self.learnt.tables}
 
 
 def _codes(

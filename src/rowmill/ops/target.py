@@ -14,7 +14,7 @@ from rowmill.errors import ArgumentError
 from rowmill.graph.operator import ROW, ROWS, Call, Fitted, Inputs, Output, StatOperator, Value, numeric
 from rowmill.graph.selector import members
 from rowmill.ops.columns import whole_number
-from rowmill.ops.vocabulary import LearntTable
+from rowmill.ops.vocabulary import LearntTable, shown_table
 from rowmill.schema import ColumnSchema, Tags
 from rowmill.sources.names import columns as columns_named
 from rowmill.sources.types import polars_type
@@ -189,7 +189,7 @@ class TargetEncoding(StatOperator):
     @property
     def stats(self) -> dict[str, LearntTable]:
         """The tables of the latest fit; each is a frame, and also stands for the path of a Parquet file."""
-        return {name: LearntTable(table.frame) for name, table in self.learnt.tables.items()}
+        return {name: shown_table(self.learnt, name, lambda frame: frame) for name in self.learnt.tables}
 
 
 def _drawn(rows: pl.Series, *, seed: int, folds: int) -> pl.Series:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from rowmill.errors import ArgumentError
+from rowmill.graph.operator import Fitted
 from rowmill.sources.frames import as_frame, from_pandas
 from rowmill.sources.paths import local_path
 from rowmill.sources.spool import temporary_folder
@@ -66,7 +67,7 @@ class LearntTable(pl.DataFrame):
     """What an operator has learnt, to look at: a frame, and a path where one is wanted.
 
     As a path (`pd.read_parquet(op.categories["x"])`) it is a Parquet file, written to a temporary folder when it is
-    first asked for, and removed with the frame.
+    first asked for, and removed with what was learnt: when the operator is fitted again, or is gone.
     """
 
     def __fspath__(self) -> str:
@@ -75,6 +76,11 @@ class LearntTable(pl.DataFrame):
             path = self._path = str(temporary_folder(self) / "learnt.parquet")
             self.write_parquet(path)
         return path
+
+
+def shown_table(fitted: Fitted, name: str, change: Callable[[pl.DataFrame], pl.DataFrame]) -> LearntTable:
+    """A table of a fit to look at, always the same object for one fit."""
+    return fitted.once(f"shown {name}", lambda: LearntTable(change(fitted.tables[name].frame)))
 
 
 def given_vocabulary(given: Any, vocabulary: Vocabulary, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
