@@ -36,6 +36,8 @@ from rowmill.sources.source import Fragment, Source, fit_fragments
 from rowmill.sources.transformed import SpooledSource, TransformedSource
 from rowmill.whole import whole_partitions
 
+_SLICE_COPIES = 6  # of a slice of rows: as read, as made, as measured, and what decoding and allocators take
+
 
 class Workflow:
     """A graph of operators and what they have learnt.
@@ -135,13 +137,14 @@ class Workflow:
         phases = [[resolved.number[id(node)] for node in phase] for phase in resolved.phases()]
         workers = max(1, threads or cores())
         for phase in phases:
-            job = FitJob(data.source, self.output_node, schema, self._fitted, phase)
             half = parse_memory(memory) // 2
+            slice_bytes = half // (_SLICE_COPIES * workers)
+            job = FitJob(data.source, self.output_node, schema, self._fitted, phase, slice_bytes)
             row_bytes = max(1.0, data.source.row_bytes(job.inputs)) * 3  # as read, as made, and as measured
             fitting: Sequence[Fragment] = fit_fragments(data.source.fragments, max(1, int(half / workers / row_bytes)))
             if not job.rowwise:
                 whole = whole_partitions(data, job.inputs, self.output_node)
-                job = FitJob(whole.source, self.output_node, schema, self._fitted, phase)
+                job = FitJob(whole.source, self.output_node, schema, self._fitted, phase, slice_bytes)
                 fitting = whole.fragments
             found = self._engine(client or self.client, workers, half).run(job, fitting, progress)
             self._learn(job, found, resolved)

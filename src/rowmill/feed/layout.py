@@ -63,7 +63,7 @@ class Selection:
             column = frame.get_column(name).alias("values")  # its own name could be read as a pattern
             nulls = column.null_count()
             if isinstance(column.dtype, pl.List | pl.Array):
-                nulls += column.explode(empty_as_null=False, keep_nulls=False).null_count()
+                nulls += column.to_arrow().flatten().null_count  # looks into the column, where `explode` would copy it
             if nulls:
                 mask = f", or get a column {name + NULL_SUFFIX!r} that marks them with nulls={{{name!r}: 'mask'}}"
                 can_mask = self.masks and not column.dtype.is_nested()
@@ -220,7 +220,8 @@ class Selector:
         else:
             expression = expression.list.eval(pl.element().fill_null(policy)).fill_null([])
         self._ragged.append(spec.name)
-        self._expressions[spec.name] = expression.cast(pl.List(_polars(stored)))
+        as_read = policy == "error" and spec.width is None and np.dtype(stored).name == spec.dtype
+        self._expressions[spec.name] = None if as_read else expression.cast(pl.List(_polars(stored)))
 
     def _add_mask(self, spec: ColumnSchema) -> None:
         name = spec.name + NULL_SUFFIX
