@@ -158,3 +158,40 @@ def test_what_the_table_holds_is_for_the_table_to_say(tmp_path):
     assert described["w"].shape == Shape((None, 2)) and described["w"].width == 2
     workflow = rowmill.Workflow(["x", "g", "w"] >> ops.Rename(postfix="_")).fit(data)
     assert workflow.transform(data).to_polars()["g_"].to_list() == [[1, 2], [3]]
+
+
+def test_lists_of_strings_stay_what_they_are():
+    frame = pl.DataFrame({"s": [["a", "b"], ["c"]]})
+    workflow = rowmill.Workflow(["s"] >> ops.ValueCount()).fit(frame)
+    assert workflow.output_schema["s"].properties["value_count"] == {"min": 1, "max": 2}
+    assert workflow.transform(frame)["s"].to_list() == [["a", "b"], ["c"]]
+    sliced = rowmill.Workflow(["s"] >> ops.ListSlice(1) >> ops.Categorify()).fit(frame)
+    assert sliced.transform(frame)["s"].to_list() == [[3], [4]]
+    assert sliced.output_schema["s"].is_list and sliced.output_schema["s"].dtype == "int64"
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        '{"name": "c", "properties": {"value_count": 5}}',
+        '{"name": "c", "properties": {"value_count": {"min": "x"}}}',
+        '{"name": "c", "properties": {"value_count": {"min": 1e400}}}',
+        '{"name": "c", "properties": {"value_count": {"min": 5, "max": 1}}}',
+        '{"name": "c", "dims": [[1, 2, 3]]}',
+        '{"name": "c", "dims": 3}',
+        '{"name": "c", "properties": 3}',
+        '{"name": "c", "other": 3}',
+        '{"name": 3}',
+        "3",
+    ],
+)
+def test_a_damaged_schema_is_an_error_of_ours(column):
+    with pytest.raises((ArgumentError, DtypeError)):
+        Schema.from_json(f'{{"columns": [{column}]}}')
+
+
+def test_shapes_of_more_dimensions_are_saved_with_a_workflow(tmp_path):
+    schema = Schema([ColumnSchema("x", "int64", dims=(None, 3, 4)), ColumnSchema("y", "float64")])
+    workflow = rowmill.Workflow(["y"] >> ops.LogOp()).fit_schema(schema)
+    workflow.save(tmp_path / "w")
+    assert rowmill.Workflow.load(tmp_path / "w").output_schema.column_names == ["y"]

@@ -30,7 +30,7 @@ from rowmill.statistics.values import VERSION as HASH_VERSION
 MAX_TABLES = 100_000
 MAX_NAME = 65_536
 FAILURES: tuple[type[BaseException], ...] = (*UNEXPECTED, RowmillError)
-_COLUMN_KEYS = {"name", "dtype", "tags", "properties", "is_list", "width"}
+_COLUMN_KEYS = {"name", "dtype", "tags", "properties", "is_list", "width", "dims"}
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,8 @@ def _schema(root: Any) -> Schema:
         _check(isinstance(tags, list) and all(isinstance(tag, str) for tag in tags), "the tags of a column")
         _check(isinstance(column.get("properties", {}), dict), "the properties of a column")
         _check(isinstance(column.get("is_list", False), bool), "whether a column has lists")
+        dims = column.get("dims")
+        _check(dims is None or (isinstance(dims, list) and len(dims) <= 8), "the shape of a column")
         _check(width is None or (type(width) is int and 1 <= width <= MAX_WIDTH), "the width of a column")
         _check(isinstance(dtype, str) and len(dtype) <= 10_000 and dtype.count("[") <= 50, "the type of a column")
     return Schema.from_json(json.dumps({"columns": root}))

@@ -72,7 +72,10 @@ class ListSlice(Operator):
         counted = {"value_count": {"min": 0, "max": self._length}}
         made = column.with_width(None).with_properties(counted if self._length is not None else {})
         if not self.pad:
-            return (made if kept.is_list else made.with_dtype(f"list[{column.dtype}]", is_list=False)), sliced
+            if not kept.is_list:  # lists of strings, which a frame has and a tensor has not
+                made = made.with_dtype(f"list[{column.dtype}]", is_list=False)
+                made = made.with_properties(counted if self._length is not None else {})
+            return made, sliced
         width = self._length or 0
         dtype = frame_type(column.with_width(None))
         fill = int(self.pad_value) if not column.dtype.startswith("float") else self.pad_value
