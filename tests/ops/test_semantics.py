@@ -564,7 +564,7 @@ def test_padding():
     assert made["x"].to_list() == [[1, 2], [4, -1], [-1, -1], [-1, -1]]
     counted = ops.ValueCount()
     run(["x"] >> counted, {"x": lists})
-    assert counted.stats == {"x": {"min": 0, "max": 3}}
+    assert counted.stats["x"]["value_count"] == {"min": 0, "max": 3}
 
 
 def test_functions_get_pandas():

@@ -195,3 +195,9 @@ def test_shapes_of_more_dimensions_are_saved_with_a_workflow(tmp_path):
     workflow = rowmill.Workflow(["y"] >> ops.LogOp()).fit_schema(schema)
     workflow.save(tmp_path / "w")
     assert rowmill.Workflow.load(tmp_path / "w").output_schema.column_names == ["y"]
+
+
+def test_lengths_of_lists_to_look_at():
+    op = ops.ValueCount()
+    rowmill.Workflow(["g"] >> op).fit(LISTS)
+    assert op.stats == {"g": {"min": 1, "max": 2, "value_count": {"min": 1, "max": 2}}}

@@ -102,5 +102,6 @@ class ValueCount(StatOperator):
             yield Output(noted, inputs[column.name])
 
     @property
-    def stats(self) -> dict[str, dict[str, int]]:
-        return dict(self.learnt.values["stats"])
+    def stats(self) -> dict[str, dict[str, Any]]:
+        """For each column the lengths of its shortest and longest list, as `min`, `max` and as `value_count`."""
+        return {name: {**ends, "value_count": dict(ends)} for name, ends in self.learnt.values["stats"].items()}
