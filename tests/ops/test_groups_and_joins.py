@@ -218,3 +218,13 @@ def test_names_of_what_operators_make():
     assert ops.TargetEncoding("y").output_column_names(["a"]).names == ["TE_a_y"]
     assert ops.Categorify(encode_type="combo").output_column_names([["a", "b"], "a"]).names == ["a", "a_b"]
     assert ops.Groupby("u", aggs="sum").output_column_names(["u", "x"]).names == ["u", "x_sum"]
+
+
+def test_lists_that_dask_has_turned_into_text_are_warned_of():
+    with dask.config.set({"dataframe.convert-string": True}):
+        lists = dd.from_pandas(pd.DataFrame({"v": [[1, 2], [3]], "s": ["a", "[b]"]}), npartitions=1)
+        with pytest.warns(UserWarning, match=r"column 'v' .* texts such as '\[1, 2\]'.*convert-string': False"):
+            Dataset(lists)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            Dataset(lists[["s"]])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Any
@@ -30,6 +32,7 @@ class DaskSource:
         unclear = _unclear(empty) or any(str(dtype) == "object" for dtype in collection._meta.dtypes)
         first = as_frame(collection.head(_SAMPLE, npartitions=-1, compute=True)) if unclear else None
         self.dtypes = {name: plain(dtype) for name, dtype in (empty if first is None else first).schema.items()}
+        _warn_of_lists(collection, [name for name, dtype in self.dtypes.items() if dtype == pl.String])
         self._schema = schema_of(self.dtypes)
         self._widths = Widths(self.dtypes)
 
@@ -77,6 +80,21 @@ class DaskSource:
 
     def row_bytes(self, columns: Sequence[str]) -> float:
         return self._widths.of(columns, self)
+
+
+def _warn_of_lists(collection: Any, texts: list[str]) -> None:
+    """Warn of lists that Dask has turned into text: by default it makes strings of all objects."""
+    if not texts:
+        return
+    first = collection[texts].head(5, npartitions=1, compute=True)
+    for name in texts:
+        found = [text for text in first[name] if isinstance(text, str)]
+        if found and all(re.fullmatch(r"\[.*\]", text, re.S) for text in found):
+            warnings.warn(
+                f"column {name!r} of the Dask dataframe has texts such as {found[0][:40]!r}: Dask makes text of lists "
+                f"unless dask.config.set({{'dataframe.convert-string': False}}) is called before the frame is made",
+                stacklevel=5,
+            )
 
 
 def _unclear(empty: pl.DataFrame) -> bool:
