@@ -15,13 +15,13 @@ import numpy as np
 import polars as pl
 
 from rowmill.errors import ArgumentError, DtypeError
-from rowmill.schema import Schema
+from rowmill.schema import ColumnSchema, Schema
 from rowmill.sinks.export import to_parquet, validate
 from rowmill.sinks.files import Shuffle
 from rowmill.sinks.parquet import WriteOptions
 from rowmill.sinks.rearrange import group_by_folder, group_by_hash, join, lazy, recut
 from rowmill.sizes import parse_bytes, total_memory
-from rowmill.sources.frames import LazySource
+from rowmill.sources.frames import LazySource, as_pandas
 from rowmill.sources.names import columns as columns_of
 from rowmill.sources.open import open_source, stored_schema
 from rowmill.sources.source import Fragment, Source, fit_fragments
@@ -83,7 +83,12 @@ class Dataset:
         )
         self.schema = _described(self.source.schema, schema or stored_schema(self.source))
         self.base_dataset = self if base_dataset is None else base_dataset
+        self.keyed_by: frozenset[str] = frozenset()  # columns by which shuffle_by_keys has made the partitions
         self.dtypes, self.client, self.cpu, self.engine = dtypes, client, True, engine
+
+    def described(self) -> Schema:
+        """The columns as the source has them, with the tags, properties and shapes of `schema`, as it is now."""
+        return _described(self.source.schema, self.schema)
 
     @property
     def fragments(self) -> Sequence[Fragment]:
@@ -158,10 +163,10 @@ class Dataset:
         use_file_metadata: bool | None = None,
         epochs: int = 1,
     ) -> Partitions:
-        """One Polars frame per partition; `len()` is the number of rows. `shuffle` changes the order of partitions.
+        """One pandas frame per partition; `len()` is the number of rows. `shuffle` changes the order of partitions.
 
-        `indices` choose partitions by their place after the shuffle. `use_file_metadata` means nothing:
-        rows are always counted from metadata.
+        `to_iter().polars()` gives Polars frames instead, which need no pandas. `indices` choose partitions by their
+        place after the shuffle. `use_file_metadata` means nothing: rows are always counted from metadata.
         """
         fragments = list(self.fragments)
         if shuffle:
@@ -179,7 +184,7 @@ class Dataset:
 
     def to_polars(self, columns: str | Sequence[str] | None = None) -> pl.DataFrame:
         """The whole table in memory."""
-        frames = list(self.to_iter(columns))
+        frames = list(self.to_iter(columns).polars())
         return pl.concat(frames) if frames else self.empty().select(columns_of(self._names(columns)))
 
     def to_pandas(self, columns: str | Sequence[str] | None = None) -> pd.DataFrame:
@@ -187,6 +192,10 @@ class Dataset:
         from rowmill.sources.frames import as_arrow_pandas
 
         return as_arrow_pandas(self.to_polars(columns))
+
+    def compute(self) -> pd.DataFrame:
+        """The whole table in memory, as `to_pandas()` gives it."""
+        return self.to_pandas()
 
     def to_arrow(self, columns: str | Sequence[str] | None = None) -> pa.Table:
         """The whole table in memory."""
@@ -275,7 +284,7 @@ class Dataset:
         if grouped is None:
             grouped = group_by_hash(self.source, names, npartitions or self.npartitions, progress)
         other = self._like(grouped)
-        other.part_bytes = None
+        other.part_bytes, other.keyed_by = None, frozenset(names)
         return other
 
     @classmethod
@@ -330,7 +339,7 @@ class Dataset:
 
     def infer_schema(self, n: int = 1) -> Schema:
         """The schema as the source has it, without tags; `n` means nothing, as types are known exactly."""
-        self.schema = self.source.schema
+        self.schema = self.source.schema.copy()
         return self.schema
 
     def sample_dtypes(self, n: int = 1, annotate_lists: bool = False) -> dict[str, Any]:
@@ -357,7 +366,11 @@ class Partitions:
     def __len__(self) -> int:
         return sum(f.rows for f in self.fragments)
 
-    def __iter__(self) -> Iterator[pl.DataFrame]:
+    def __iter__(self) -> Iterator[pd.DataFrame]:
+        return map(as_pandas, self.polars())
+
+    def polars(self) -> Iterator[pl.DataFrame]:
+        """The partitions as Polars frames."""
         return (self._source.read(fragment, self._columns) for fragment in self.fragments)
 
 
@@ -372,10 +385,14 @@ def _part_bytes(size: int | str | None, fraction: float | None) -> int | None:
 
 
 def _described(found: Schema, given: Schema | None) -> Schema:
-    """The columns that are there, with the tags and properties that are known of them."""
-    if given is None:
-        return found
-    return Schema(
-        c.with_tags(given[c.name].tags).with_properties(given[c.name].properties) if c.name in given else c
-        for c in found
-    )
+    """The columns that are there, with the tags, properties and shapes that are known or declared of them."""
+    given = Schema() if given is None else given
+    return Schema(_noted(c, given[c.name]) if c.name in given else c for c in found)
+
+
+def _noted(found: ColumnSchema, given: ColumnSchema) -> ColumnSchema:
+    """A column of the table with what a schema says of it. Whether it holds lists is for the table to say."""
+    known = dict(given.properties)
+    if not found.is_list or found.width is not None:
+        known.pop("value_count", None)
+    return found.with_tags(given.tags).with_properties(known)

@@ -105,6 +105,8 @@ class LambdaOp(Operator):
         made = replace(column, properties={}).with_tags(self.tags or ()).with_properties(self.properties or {})
         if self.dtype is not None:
             return made.with_dtype(self.dtype)
+        if any(each.dtype == "unknown" for each in everything):
+            return made.with_dtype("unknown")
         empty = pl.DataFrame(schema={c.name: frame_type(c) for c in everything})
         try:
             found = column_schema(column.name, plain(self._called(column.name, empty).dtype))
@@ -113,11 +115,10 @@ class LambdaOp(Operator):
                 f"{self.label} fails on an empty column: {type(error).__name__}: {error}; mend the function, or say "
                 f"what it gives with LambdaOp(f, dtype=...)"
             ) from error
-        return (
-            made
-            if found.dtype == "null"
-            else replace(made, dtype=found.dtype, is_list=found.is_list, width=found.width)
-        )
+        if found.dtype == "null":
+            return made
+        kept = {name: value for name, value in made.properties.items() if name != "value_count" or found.is_list}
+        return ColumnSchema(made.name, found.dtype, made.tags, kept, is_list=found.is_list, width=found.width)
 
     def _applied(self, name: str, names: Sequence[str], made: ColumnSchema) -> Callable[[list[pl.Series]], pl.Series]:
         def apply(columns: list[pl.Series]) -> pl.Series:
