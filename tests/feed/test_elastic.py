@@ -64,7 +64,7 @@ def table(tmp_path_factory):
 
 
 def test_a_state_saved_with_some_ranks_resumes_with_others(table):
-    """All ordered pairs of sizes, at several cuts: the sequence of global batches goes on, with the same rows in each."""
+    """All ordered pairs of sizes, at several cuts: global batches go on in the same sequence, with the same rows."""
     expected = list(steps(loaders(table, 1)))
     assert sorted(row for batch in expected for row in batch) == list(range(2430))
     rng = random.Random(3)
