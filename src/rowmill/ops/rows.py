@@ -158,8 +158,7 @@ class Groupby(Operator):
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         self._check(inputs)
         for key in self._keys:
-            if key in inputs.schema:
-                yield Output(inputs.schema[key], None)
+            yield Output(inputs.column(key), None)
         for each, agg in self._pairs(inputs):
             yield Output(_aggregated(each, agg, self.name_sep), None)
 
@@ -175,7 +174,7 @@ class Groupby(Operator):
         keys = columns(self._keys)
         grouped = frame.group_by(keys, maintain_order=True).agg(made).sort(keys)
         grouped = grouped.with_columns(column(name).cast(getattr(pl, dtype)) for name, dtype in casts.items())
-        return Change(None, grouped.drop([key for key in self._keys if key not in inputs.schema]))
+        return Change(None, grouped)
 
     def _taken(self, agg: str) -> str:
         """The aggregation of the sorted rows: in descending order the first row is the last one of ascending order."""

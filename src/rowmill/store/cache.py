@@ -133,12 +133,9 @@ class Kept:
     ) -> Iterator[Dealer]:
         """Rows `start` and on of a fragment that has `before` rows of the table before it."""
         end = start + rows
-        for part in self._parts(before + start, rows):
-            found = self._stored(before + start, part)
-            if found is None:  # damaged: decode from here on
-                break
+        for found in self._stored(before + start, rows):
             yield found
-            start += part
+            start += found.rows
         if start == end:
             return
         first = before + start
@@ -150,27 +147,21 @@ class Kept:
                 yield WriteThrough(store, first, columns, partial(self._stop_writing, store))
             first += columns.rows
 
-    def _parts(self, first: int, rows: int) -> list[int]:
-        """In which parts to read these rows from the store: the rows of each. None if the store lacks any."""
+    def _stored(self, first: int, rows: int) -> Iterator[Dealer]:
+        """These rows from the store, if it has all of them; they end early where it turns out to be damaged."""
         store = self._store
         try:
-            return [] if store is None else store.parts(first, rows)
-        except OSError as error:
-            self._give_up(error)
-            return []
-
-    def _stored(self, first: int, rows: int) -> Dealer | None:
-        """These rows, if the store has all of them."""
-        store = self._store
-        if store is None:
-            return None
-        try:
-            return store.columns(first, rows)
+            for part in () if store is None else store.parts(first, rows):
+                found = None if store is None else store.columns(first, part)
+                if found is None:
+                    return
+                yield found
+                first += part
         except DamagedStoreError as error:
+            assert store is not None
             self._rebuild(store, error)
         except OSError as error:
             self._give_up(error)
-        return None
 
     def complete_store(self) -> Store:
         """The store with all rows, every piece verified; raises `StoreError` if rows are missing."""
