@@ -150,15 +150,11 @@ class Kept:
     def _stored(self, first: int, rows: int) -> Iterator[Dealer]:
         """These rows from the store, if it has all of them; they end early where it turns out to be damaged."""
         store = self._store
+        if store is None:
+            return
         try:
-            for part in () if store is None else store.parts(first, rows):
-                found = None if store is None else store.columns(first, part)
-                if found is None:
-                    return
-                yield found
-                first += part
+            yield from store.runs(first, rows)
         except DamagedStoreError as error:
-            assert store is not None
             self._rebuild(store, error)
         except OSError as error:
             self._give_up(error)
