@@ -68,9 +68,9 @@ def test_plan_says_what_the_loader_says(folder, run, answer):
     plan = Loader(
         rowmill.Dataset(folder), 100, columns=["id", "label"], shuffle=True, global_size=2, global_rank=0
     ).plan("label")
-    assert (found["steps"], found["rows"], found["neighbours"]) == (plan.steps, plan.rows, plan.neighbours)
+    assert (found["steps"], found["rows"], found["batch_mixing"]) == (plan.steps, plan.rows, plan.batch_mixing)
     assert found["mixing"]["measured"] == plan.mixing.measured
-    assert answer("plan", folder, "--no-shuffle")["neighbours"] == 1
+    assert answer("plan", folder, "--no-shuffle")["order_in_batch"] < 0.01
     assert "shuffled together" in run("plan", folder)[1]
 
 

@@ -54,11 +54,27 @@ def test_mixing_is_what_the_batches_show(sorted_table):
     assert np.sqrt(np.mean((means - 0.5) ** 2)) == pytest.approx(told.measured, rel=1e-6)
 
 
-def test_neighbours(sorted_table):
+def test_mixing_of_batches_and_order_within_them(sorted_table):
     data = rowmill.Dataset(sorted_table)
-    assert Loader(data, 200, columns=["id"]).plan().neighbours == 1
-    shuffled = Loader(data, 200, columns=["id"], shuffle=True).plan()
-    assert shuffled.neighbours > 20 and shuffled.neighbours_perfect == pytest.approx(20_000 / 3)
+    ordered = Loader(data, 200, columns=["id"]).plan()
+    assert ordered.batch_mixing == pytest.approx(201 / 20_001)  # two of 200 rows side by side are 67 apart
+    assert ordered.order_in_batch == pytest.approx(3 / 201)  # neighbours are one apart
+    whole = Loader(data, 200, columns=["id"], shuffle=True).plan()  # shuffled in one chunk
+    assert whole.batch_mixing > 0.98 and whole.order_in_batch > 0.98
+    chunked = Loader(data, 200, columns=["id"], shuffle=True, memory="60KB").plan()
+    assert chunked.batch_mixing < 0.9 and chunked.order_in_batch > 0.95
+    assert "order in batches" in str(chunked) and "batch mixing" in str(chunked)
+
+
+def test_the_plan_tells_the_order_of_the_rows_that_come(sorted_table):
+    """Rows in batches are as far apart as the plan says."""
+    loader = Loader(rowmill.Dataset(sorted_table), 200, columns=["id"], shuffle=True, memory="60KB")
+    plan = loader.plan()
+    batches = [features["id"].numpy().astype(float) for features, _ in loader]
+    neighbours = np.mean([np.abs(np.diff(batch)).mean() for batch in batches])
+    pairs = np.mean([np.abs(batch[:, None] - batch).sum() / (200 * 199) for batch in batches])
+    assert plan.order_in_batch == pytest.approx(min(1, neighbours / pairs), rel=1e-6)
+    assert plan.batch_mixing == pytest.approx(pairs / (20_001 / 3), rel=1e-6)
 
 
 def test_row_groups_too_large_are_told(tmp_path):

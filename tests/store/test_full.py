@@ -140,7 +140,7 @@ def test_in_memory_too(tmp_path):
 def test_plan_says_that_it_is_perfect(stored):
     loader = Loader(Dataset(stored / "table"), 100, shuffle="full", cache=stored / "cache").build_cache()
     report = loader.plan()
-    assert report.neighbours == report.neighbours_perfect == 1003 / 3
+    assert report.batch_mixing == report.order_in_batch == 1
     with pytest.raises(ArgumentError, match="mixes 'id' perfectly"):
         loader.plan("id")
 

@@ -60,8 +60,8 @@ class PlanReport(Shown):
     fragment_rows: int
     cut_fragments: int
     small_fragments: int
-    neighbours: float
-    neighbours_perfect: float
+    batch_mixing: float  # 1: a batch is drawn from the whole table; 0: its rows stand side by side in the table
+    order_in_batch: float  # 1: rows of a batch stand in random order; 0: in the order of the table
     mixing: Mixing | None = None
     store: str | None = None
 
@@ -86,12 +86,8 @@ class PlanReport(Shown):
             rows.append(("too large", f"{self.cut_fragments:,} row groups are read in slices: write smaller ones"))
         if self.small_fragments:
             rows.append(("too small", f"{self.small_fragments:,} fragments below 1 MB: write larger row groups"))
-        rows.append(
-            (
-                "neighbours",
-                f"{self.neighbours:,.0f} rows apart in the table ({self.neighbours_perfect:,.0f} if perfect)",
-            )
-        )
+        rows.append(("batch mixing", f"{self.batch_mixing:.0%} (100%: every batch is drawn from the whole table)"))
+        rows.append(("order in batches", f"{self.order_in_batch:.0%} (100%: random, 0%: as in the table)"))
         if self.store is not None:
             rows.append(("store", self.store))
         if self.mixing is not None:
@@ -110,7 +106,7 @@ def explain(stream: Stream, column: str | None = None, epoch: int = 0) -> PlanRe
     largest = max((fragment.rows for fragment in stream.fragments), default=0)
     natural = stream.source.fragments
     delivered = plan.whole_steps * plan.batch_rows * plan.ranks
-    neighbours, perfect = _neighbours(stream, chunks)
+    batch_mixing, order_in_batch = _distances(stream, chunks)
     return PlanReport(
         steps=plan.steps,
         ranks=plan.ranks,
@@ -128,32 +124,42 @@ def explain(stream: Stream, column: str | None = None, epoch: int = 0) -> PlanRe
         fragment_rows=largest,
         cut_fragments=sum(fragment.rows > largest for fragment in natural),
         small_fragments=sum(fragment.rows * stream.read_bytes < SMALL_BYTES for fragment in stream.fragments),
-        neighbours=neighbours,
-        neighbours_perfect=perfect,
+        batch_mixing=batch_mixing,
+        order_in_batch=order_in_batch,
         mixing=None if column is None else _mixing(stream, chunks, column, epoch),
         store=None if stream.kept is None else stream.kept.text(),
     )
 
 
-def _neighbours(stream: Stream, chunks: list[Chunk]) -> tuple[float, float]:
-    """The mean distance in the table between rows that stand side by side in a batch, and that of a perfect shuffle."""
+def _distances(stream: Stream, chunks: list[Chunk]) -> tuple[float, float]:
+    """How far apart in the table two rows of a batch are, as a share of two rows of the whole table; and how far two
+    rows are that follow each other in a batch, as a share of any two rows of it."""
     if stream.full:
-        perfect = sum(fragment.rows for fragment in stream.fragments) / 3
-        return perfect, perfect
+        return 1.0, 1.0
     firsts = np.cumsum([0, *(fragment.rows for fragment in stream.fragments)])
-    distance, pairs, seen = 0.0, 0, 0
+    total, seen = int(firsts[-1]), 0
+    pairs: list[NDArray[np.float64]] = []  # of each batch: the mean distance of two rows
+    neighbours: list[NDArray[np.float64]] = []  # and of two that follow each other
     for chunk in sorted(chunks, key=lambda chunk: -chunk.rows):
         if seen > MIXED_ROWS:
             break
-        origins = np.empty(chunk.rows, np.int64)
         spans = [np.arange(s.start, s.start + s.rows) + firsts[s.fragment] for s in chunk.spans]
-        if not spans:
+        origins = np.empty(chunk.rows, np.int64)
+        if spans:
+            origins[chunk.places()] = np.concatenate(spans)
+        size = min(chunk.batch_rows, chunk.rows)
+        if size < 2:
             continue
-        origins[chunk.places()] = np.concatenate(spans)
-        distance += float(np.abs(np.diff(origins)).sum())
-        pairs += chunk.rows - 1
+        batches = origins[: chunk.rows // size * size].reshape(-1, size)
+        neighbours.append(np.abs(np.diff(batches, axis=1)).mean(axis=1))
+        batches.sort(axis=1)
+        weights = 2.0 * np.arange(size) - size + 1  # the sum of all distances between sorted numbers is their product
+        pairs.append(batches @ weights / (size * (size - 1) / 2))
         seen += chunk.rows
-    return distance / max(1, pairs), float(firsts[-1]) / 3 if stream.shuffle else 1.0
+    if not pairs:
+        return 1.0, 1.0
+    apart = float(np.concatenate(pairs).mean())
+    return min(1.0, apart / ((total + 1) / 3)), min(1.0, float(np.concatenate(neighbours).mean()) / apart)
 
 
 def _mixing(stream: Stream, chunks: list[Chunk], column: str, epoch: int) -> Mixing:

@@ -93,17 +93,13 @@ def of_plan(facts: TableFacts, plan: PlanReport | None) -> Iterator[Picture]:
         yield Histogram("Row groups", sizes, "first", "last", bytes_text(max(sizes)), note)
     if plan is None:
         return
-    shuffled = plan.neighbours > 1
-    share = plan.chunk_rows / max(1, plan.rows) if shuffled else 0.0
-    labels, values, texts = ["mixed at a time"], [share], [f"{share:.0%}"]
+    labels, values = ["batch mixing", "order in batches"], [plan.batch_mixing, plan.order_in_batch]
     if plan.mixing is not None:
         ratio = plan.mixing.ratio
         labels.append(f"means of {plan.mixing.column}")
         values.append(min(1.0, 1 / ratio if ratio else 1.0))
-        texts.append(f"{values[-1]:.0%}")
-    note = "the share of rows that are mixed with each other" if shuffled else "this epoch is not shuffled"
-    note += "; 100% is a perfect shuffle"
-    yield Bars("Shuffle quality", tuple(labels), tuple(values), tuple(texts), note)
+    note = "100% is a perfect shuffle: batches drawn from the whole table, their rows in random order"
+    yield Bars("Shuffle quality", tuple(labels), tuple(values), tuple(f"{value:.0%}" for value in values), note)
 
 
 def of_run(run: RunReport | None) -> Iterator[Picture]:
