@@ -156,9 +156,7 @@ class Filling:
 
     def refill(self, index: int, last: int, read: Read, relieve: Callable[[], None]) -> None:
         """Read the rows of batch `index`, and as many batches after it as there is memory for, but none from `last`."""
-        tried = max(1, self._last - self._first)
-        self._first = index
-        self._last = min(last, index + tried)
+        self._first, self._last = index, last
         self._ragged.clear()
         self._objects.clear()
         self._count(-self._counted)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import accumulate
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.ipc
@@ -21,26 +21,39 @@ from rowmill.lock import Lock
 from rowmill.sources.pool import returning_pool
 from rowmill.sources.spool import temporary_folder
 
-_NAME = "rows.arrow"
+
+class CopyError(Exception):
+    """A copy cannot be written; the text says why."""
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Tell what fails while a copy is written from what fails while its rows are read."""
+    try:
+        yield
+    except OSError as error:
+        raise CopyError(os_reason(error)) from error
 
 
 class BatchCopy:
     """Some columns of a run of rows in a temporary file, which is removed together with this object."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
-        folder, rows = temporary_folder(self), []
-        self._path = str(folder / _NAME)
-        writer: pa.RecordBatchFileWriter | None = None
+        with _writing():
+            self._path = str(temporary_folder(self) / "rows.arrow")
+        rows, writer = list[int](), None
         try:
             for batch in batches:
-                if writer is None:
-                    options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-                    writer = pa.ipc.new_file(self._path, batch.schema, options=options)
-                writer.write_batch(batch)
+                with _writing():
+                    if writer is None:
+                        options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+                        writer = pa.ipc.new_file(self._path, batch.schema, options=options)
+                    writer.write_batch(batch)
                 rows.append(batch.num_rows)
         finally:
             if writer is not None:
-                writer.close()
+                with _writing():
+                    writer.close()
         self._starts = [0, *accumulate(rows)]
 
     def read(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:
@@ -74,14 +87,12 @@ class BatchCopies:
             if key not in self._copies and not self._failed:
                 try:
                     self._copies[key] = BatchCopy(batches())
-                except OSError as error:
-                    if error.filename is not None and Path(error.filename).name != _NAME:
-                        raise  # it is about the file that is read
+                except CopyError as error:
                     self._failed = True
                     warnings.warn(
-                        f"cannot copy a large row group to a temporary file: {os_reason(error)}. It is decoded from "
-                        f"its start for every slice instead, which is slow; set TMPDIR to a folder with more room, or "
-                        f"write smaller row groups",
+                        f"cannot copy a large row group to a temporary file: {error}. It is decoded from its start for "
+                        f"every slice instead, which is slow; set TMPDIR to a folder with more room, or write smaller "
+                        f"row groups",
                         stacklevel=2,
                     )
             return self._copies.get(key)
