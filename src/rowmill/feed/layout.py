@@ -6,7 +6,7 @@ as it was read into one that can be packed. Everything that can be refused is re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,10 +140,11 @@ class Selector:
         if widths:
             self._matrices.append(Matrix(f"{name} wide", target, tuple(widths), tuple(widths.values())))
 
-    def native(self, columns: Sequence[str], *, narrow: bool = False) -> None:
+    def native(self, columns: Sequence[str], *, narrow: bool = False, floats: Collection[str] = ()) -> None:
         """These columns, each in its own dtype; those of one dtype share a matrix. Strings are delivered as objects.
 
-        With `narrow`, numbers of 8 bytes are delivered in 4; an integer that does not fit is an error.
+        With `narrow`, numbers of 8 bytes are delivered in 4; an integer that does not fit is an error. Numbers and
+        booleans named in `floats` are delivered as float32.
         """
         self.check(columns)
         groups: dict[tuple[np.dtype[Any], bool], list[tuple[str, int]]] = {}
@@ -151,7 +152,9 @@ class Selector:
             spec = self.schema[column]
             _check_width(spec)
             target = packed_dtype(spec.dtype)
-            if narrow and target is not None:
+            if column in floats and target is not None:
+                target = np.dtype("float32")
+            elif narrow and target is not None:
                 target = _narrow(target)
             if spec.dtype in _OBJECTS and not spec.is_list:
                 self._objects.append(column)

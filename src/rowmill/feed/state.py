@@ -76,6 +76,8 @@ _ADVICE = {
     "chunk_batches": "memory= (or part_size, parts_per_chunk) differs: use the same",
     "first_batches": "memory= or the row groups differ: use the same",
     "global_batch": "batch_size times global_size must stay the same",
-    "global_size": "make the loaders with elastic= to change the number of ranks between runs",
+    "global_size": "load a state after init_process_group(), and make the loaders with elastic= if the number of ranks "
+    "is to change between runs",
+    "global_rank": "load the state that this rank has saved, after init_process_group()",
     "order": "another release draws another order",
 }

@@ -28,7 +28,7 @@ from rowmill.feed.layout import Nulls, Selector
 from rowmill.feed.sample import Weights
 from rowmill.feed.stream import Shuffle, Stream
 from rowmill.loader.settings import Prepares, named_or_tagged, opened
-from rowmill.loader.torch_stream import TorchStream, ranks
+from rowmill.loader.torch_stream import TorchStream, torch_ranks
 from rowmill.schema import Tags
 from rowmill.store.cache import open_cache
 
@@ -104,7 +104,6 @@ class Loader(TorchStream):
                 f"leave it out, or use rowmill.loader.torch with a model of your own"
             )
         self._names = [matrix.name for matrix in selection.layout.matrices]
-        size, rank = ranks(global_size, global_rank)
         stream = Stream(
             table,
             selection,
@@ -116,8 +115,7 @@ class Loader(TorchStream):
             memory=memory,
             threads=threads,
             parts_per_chunk=parts_per_chunk,
-            ranks=size,
-            rank=rank,
+            ranks=torch_ranks(global_size, global_rank),
             weights=weights,
             balance=balance,
             cache=open_cache(cache, cache_size),
@@ -129,7 +127,7 @@ class Loader(TorchStream):
             "label_dtype": self.label_dtype, "shuffle": shuffle, "drop_last": drop_last, "seed": seed,
             "seed_fn": seed_fn, "parts_per_chunk": parts_per_chunk, "memory": memory, "threads": threads,
             "nulls": nulls, "weights": weights, "balance": balance, "cache": cache, "cache_size": cache_size,
-            "workflow": workflow, "global_size": size, "global_rank": rank,
+            "workflow": workflow, "global_size": global_size, "global_rank": global_rank,
         }  # fmt: skip
 
     def __iter__(self) -> Iterator[Any]:

@@ -333,7 +333,7 @@ def test_lists_as_values_and_offsets_dense_and_wide():
         words = rowmill.Dataset(pl.DataFrame({"s": ["a"], "x": [1.0]}))
         with pytest.raises(DtypeError, match=f"'s' holds strings, and Keras on {BACKEND} takes numbers"):
             KerasSequenceLoader(words, 1, [], cat_names=["s"], cont_names=["x"])
-    with pytest.raises(ArgumentError, match="a row of 'l' has 3 values; sparse_max allows 2"):
+    with pytest.raises(ArgumentError, match="a row of .l. has 3 values, and 2 are allowed"):
         next(iter(KerasSequenceLoader(rowmill.Dataset(LISTS), 3, **common, **{**dense, "sparse_max": {"l": 2}})))
 
 
