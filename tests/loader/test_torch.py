@@ -129,7 +129,7 @@ def test_sparse_and_dense_lists():
     assert lists["l"].tolist() == [[1, 2, 3, 0], [0, 0, 0, 0], [4, 0, 0, 0]]
     (_, lists), _, _ = next(iter(TorchAsyncItr(data, **common, sparse_max={"l": 3})))
     assert lists["l"].is_sparse and lists["l"].to_dense().tolist() == [[1, 2, 3], [0, 0, 0], [4, 0, 0]]
-    with pytest.raises(ValueError, match="a row of .l. has 3 values, and 2 are allowed"):
+    with pytest.raises(ValueError, match="a row of 'l' has 3 values, and 2 are allowed"):
         list(TorchAsyncItr(data, **common, sparse_max={"l": 2}))
     with pytest.raises(ValueError, match="no limit for list column 'l'"):
         TorchAsyncItr(data, **common)

@@ -298,12 +298,15 @@ class DLDataLoader(DataLoader[Any]):
     """A stock `DataLoader` over a loader that makes whole batches, with what fastai asks for: `device` and `len()`.
 
     Batches come as they are, unless a `batch_size` is given, or a `collate_fn` without one: it gets lists of one batch.
+    `accelerator.prepare` leaves it as it is, as each rank has its own rows already.
     """
 
     def __init__(self, dataset: Any, *args: Any, **settings: Any) -> None:
         if not args and "collate_fn" not in settings:
             settings.setdefault("batch_size", None)
         super().__init__(dataset, *args, **settings)
+        if isinstance(dataset, TorchStream):
+            self._is_accelerate_prepared = True  # each rank has its own rows: Accelerate leaves the loader as it is
 
     @property
     def device(self) -> torch.device:

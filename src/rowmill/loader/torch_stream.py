@@ -18,6 +18,7 @@ from rowmill.feed.ranks import Ranks
 from rowmill.feed.stream import Stream, Table
 from rowmill.loader.settings import given_ranks
 from rowmill.loader.streamed import Streamed
+from rowmill.loader.torch_accelerate import refuse_second_division
 from rowmill.loader.torch_cuda import TorchCuda, transferred
 from rowmill.loader.torch_workers import WorkerPositions
 
@@ -33,7 +34,12 @@ class TorchStream(Streamed, IterableDataset[Any]):
         self._workers: WorkerPositions | None = None  # if there are worker processes
 
     def __iter__(self) -> Iterator[Any]:
-        """A new epoch (or the rest of one, after `load_state_dict`), independent of any other iterator."""
+        """A new epoch (or the rest of one, after `load_state_dict`), independent of any other iterator.
+
+        World size and rank are those of `torch.distributed` at this moment, unless they were given. An iterator that is
+        dropped after one batch, as in `next(iter(loader))`, does not use up its epoch.
+        """
+        refuse_second_division(self.global_size, self._stream.selection.layout.ragged)
         batches = self._epoch_batches()
         self._tell()
         return batches
@@ -42,7 +48,7 @@ class TorchStream(Streamed, IterableDataset[Any]):
         self._catch_up()
         batches = self._batches(self._stream.batches(*self._share()))
         if self.device.type == "cuda":
-            batches = transferred(batches, TorchCuda(self.device))
+            batches = transferred(batches, TorchCuda(_numbered(self.device)))
         return self._stream.counted(batches)
 
     def __getitem__(self, index: int) -> Any:
@@ -112,6 +118,11 @@ def _process_group() -> tuple[int, int]:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_world_size(), torch.distributed.get_rank()
     return 1, 0
+
+
+def _numbered(device: torch.device) -> torch.device:
+    """The current GPU of the calling thread by its number: the thread that copies has a current GPU of its own."""
+    return device if device.index is not None else torch.device("cuda", torch.cuda.current_device())
 
 
 def _device(device: Any) -> torch.device:
