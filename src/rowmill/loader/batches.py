@@ -122,7 +122,7 @@ class DictBatches:
     def attach(self, make: Tensors, lists: Lists) -> None:
         """Say how tensors are made."""
         self._make, self._lists = make, lists
-        ragged = lists.as_offsets(self.selection.layout.ragged)
+        self.offset_columns = ragged = lists.as_offsets(self.selection.layout.ragged)
         check_made_names(self._chosen.order, ragged, MASK if self._padded else None, self.target_names)
 
     def tensors(self, batch: Batch, make: Tensors | None = None) -> tuple[Any, ...]:
