@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from rowmill.errors import ArgumentError, DtypeError
-from rowmill.schema import Schema
+from rowmill.schema import ColumnSchema, Schema
 from rowmill.sinks.export import to_parquet, validate
 from rowmill.sinks.files import Shuffle
 from rowmill.sinks.parquet import WriteOptions
@@ -372,10 +372,14 @@ def _part_bytes(size: int | str | None, fraction: float | None) -> int | None:
 
 
 def _described(found: Schema, given: Schema | None) -> Schema:
-    """The columns that are there, with the tags and properties that are known of them."""
-    if given is None:
-        return found
-    return Schema(
-        c.with_tags(given[c.name].tags).with_properties(given[c.name].properties) if c.name in given else c
-        for c in found
-    )
+    """The columns that are there, with the tags, properties and shapes that are known or declared of them."""
+    given = Schema() if given is None else given
+    return Schema(_noted(c, given[c.name]) if c.name in given else c for c in found)
+
+
+def _noted(found: ColumnSchema, given: ColumnSchema) -> ColumnSchema:
+    """A column of the table with what a schema says of it. Whether it holds lists is for the table to say."""
+    known = dict(given.properties)
+    if not found.is_list or found.width is not None:
+        known.pop("value_count", None)
+    return found.with_tags(given.tags).with_properties(known)

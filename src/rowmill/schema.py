@@ -1,113 +1,41 @@
-"""What a table looks like: columns with a dtype, tags and properties. Immutable; JSON both ways.
+"""What a table looks like: columns with a dtype, tags and properties. JSON both ways.
 
 A dtype is written as a short name: `int64`, `float32`, `bool`, `string`, `binary`, `date`, `time`, `datetime[us]`,
 `datetime[us, UTC]`, `duration[ns]`, `decimal[38,9]`, or `unknown`. A list column has the dtype of its leaves and
-`is_list=True`; a list of fixed length has that length in `width`.
+`is_list=True`; where the table itself has lists of one length, that length is in `width`. `shape` is what is known or
+was declared of the sizes: `(None, 10)` for lists of ten, `(None, (1, 10))` for lists of one to ten values.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
-from rowmill.errors import ArgumentError, ColumnError, closest
+from rowmill.column_schema import ColumnSchema, Domain
+from rowmill.dtypes import dtype_name
+from rowmill.errors import ArgumentError, ColumnError, DtypeError, closest
+from rowmill.tags import COMPOUND_TAGS, Tags, TagSet, many
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-class Tags(StrEnum):
-    """What a column is for. Loaders take their columns from CATEGORICAL, CONTINUOUS and TARGET."""
-
-    CATEGORICAL = "categorical"
-    CONTINUOUS = "continuous"
-    TARGET = "target"
-    LIST = "list"
-    SEQUENCE = "sequence"
-    TEXT = "text"
-    TOKENIZED = "tokenized"
-    EMBEDDING = "embedding"
-    TIME = "time"
-    ID = "id"
-    USER = "user"
-    ITEM = "item"
-    SESSION = "session"
-    CONTEXT = "context"
-    USER_ID = "user_id"
-    ITEM_ID = "item_id"
-    SESSION_ID = "session_id"
-    BINARY = "binary"
-    REGRESSION = "regression"
-    CLASSIFICATION = "classification"
-    BINARY_CLASSIFICATION = "binary_classification"
-    MULTI_CLASS_CLASSIFICATION = "multi_class_classification"
-    TARGETS = "target"  # the older spelling of TARGET
-    MULTI_CLASS = "multi_class_classification"
-
-
-@dataclass(frozen=True)
-class ColumnSchema:
-    """One column: its name, the dtype of its values, what it is for, and what is known about it."""
-
-    name: str
-    dtype: str = "unknown"
-    tags: frozenset[str] = frozenset()
-    properties: Mapping[str, Any] = field(default_factory=dict)
-    is_list: bool = False
-    width: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "dtype", dtype_name(self.dtype))
-        object.__setattr__(self, "tags", frozenset(str(tag) for tag in _many(self.tags)))
-        object.__setattr__(self, "properties", MappingProxyType(dict(self.properties)))
-
-    def __hash__(self) -> int:
-        return hash((self.name, self.dtype, self.tags, self.is_list, self.width))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ColumnSchema, (self.name, self.dtype, self.tags, dict(self.properties), self.is_list, self.width)
-
-    def with_name(self, name: str) -> ColumnSchema:
-        return replace(self, name=name)
-
-    def with_tags(self, tags: str | Iterable[str]) -> ColumnSchema:
-        """The same column with these tags added."""
-        return replace(self, tags=self.tags | frozenset(str(tag) for tag in _many(tags)))
-
-    def with_properties(self, properties: Mapping[str, Any]) -> ColumnSchema:
-        """The same column with these properties added; a new value replaces an old one."""
-        return replace(self, properties={**self.properties, **properties})
-
-    def with_dtype(self, dtype: Any, is_list: bool | None = None) -> ColumnSchema:
-        return replace(self, dtype=dtype_name(dtype), is_list=self.is_list if is_list is None else is_list)
-
-    def as_list(self) -> ColumnSchema:
-        """The same column, where its dtype is that of lists (of strings), described as a list of its leaves."""
-        found = re.fullmatch(r"list\[([^\[\],]+)(?:, (\d+))?\]", self.dtype)
-        if found is None:
-            return self
-        return replace(self, dtype=found[1], is_list=True, width=int(found[2]) if found[2] else None)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "dtype": self.dtype,
-            "tags": sorted(self.tags),
-            "properties": dict(self.properties),
-            "is_list": self.is_list,
-            "width": self.width,
-        }
+__all__ = ["COMPOUND_TAGS", "ColumnSchema", "Domain", "Schema", "TagSet", "Tags", "dtype_name"]
 
 
 class Schema:
-    """An ordered, immutable set of columns."""
+    """An ordered set of columns. `schema["x"]` is a column and can be assigned; everything else gives new schemas."""
 
     __slots__ = ("_columns",)
 
-    def __init__(self, columns: Iterable[ColumnSchema | str] = ()) -> None:
-        built = [ColumnSchema(c) if isinstance(c, str) else c for c in columns]
+    def __init__(self, column_schemas: Any = ()) -> None:
+        given = column_schemas.values() if isinstance(column_schemas, Mapping) else column_schemas
+        if given is not None and (isinstance(given, str) or not isinstance(given, Iterable)):
+            raise DtypeError(
+                f"column_schemas is {type(given).__name__}; wanted a list of ColumnSchema or names, or a dict of them"
+            )
+        built = [c if isinstance(c, ColumnSchema) else ColumnSchema(c) for c in given or ()]
         self._columns: dict[str, ColumnSchema] = {c.name: c for c in built}
         if len(self._columns) != len(built):
             names = [c.name for c in built]
@@ -117,6 +45,18 @@ class Schema:
     @property
     def column_names(self) -> list[str]:
         return list(self._columns)
+
+    @property
+    def column_schemas(self) -> dict[str, ColumnSchema]:
+        """The columns by name. Assigning to it changes the schema, as `schema[name] = column` does."""
+        return self._columns
+
+    @property
+    def first(self) -> ColumnSchema:
+        """The first column, often the only one that was selected."""
+        if not self._columns:
+            raise ArgumentError("the schema has no columns, so it has no first one; select some columns")
+        return next(iter(self))
 
     def __iter__(self) -> Iterator[ColumnSchema]:
         return iter(self._columns.values())
@@ -134,7 +74,7 @@ class Schema:
         return hash(tuple(self))
 
     def __repr__(self) -> str:
-        rows = (f"  {c.name}: {'list of ' if c.is_list else ''}{c.dtype} {sorted(c.tags) or ''}".rstrip() for c in self)
+        rows = (f"  {c.name}: {'list of ' if c.is_list else ''}{c.dtype} {_shown(c) or ''}".rstrip() for c in self)
         return "Schema(\n" + "\n".join(rows) + "\n)"
 
     def __getitem__(self, name: str | Sequence[str]) -> Any:
@@ -145,25 +85,91 @@ class Schema:
             raise ColumnError(f"no column {name!r} among {_short(self.column_names)}{closest(name, self._columns)}")
         return self._columns[name]
 
-    def select_by_tag(self, tags: str | Iterable[str]) -> Schema:
-        """The columns that carry any of these tags."""
-        wanted = {str(tag) for tag in _many(tags)}
-        return Schema(c for c in self if c.tags & wanted)
+    def __setitem__(self, name: str, column: ColumnSchema) -> None:
+        if not isinstance(column, ColumnSchema):
+            raise DtypeError(f"schema[{name!r}] was given {type(column).__name__}; wanted a ColumnSchema")
+        if column.name != name:
+            raise ArgumentError(f"schema[{name!r}] was given column {column.name!r}; use column.with_name({name!r})")
+        self._columns[name] = column
+
+    def get(self, name: str, default: ColumnSchema | None = None) -> ColumnSchema | None:
+        """A column by name, or the default."""
+        return self._columns.get(name, default)
+
+    def copy(self) -> Schema:
+        return Schema(self)
+
+    def select(self, selector: Any) -> Schema:
+        """The columns that a `ColumnSelector`, a name or a list of names selects; names that are not there are
+        passed over."""
+        return self if selector is None else Schema(self._chosen(selector).values())
+
+    apply = select
+
+    def excluding(self, selector: Any) -> Schema:
+        """The columns that a `ColumnSelector`, a name or a list of names does not select."""
+        gone = {} if selector is None else self._chosen(selector)
+        return Schema(c for c in self if c.name not in gone)
+
+    apply_inverse = excluding
+
+    def _chosen(self, selector: Any) -> dict[str, ColumnSchema]:
+        if getattr(selector, "all", None) is True:
+            return self._columns
+        found = self.select_by_name(getattr(selector, "names", selector))
+        tags = getattr(selector, "tags", None)
+        return {**found._columns, **(self.select_by_tag(tags)._columns if tags else {})}
+
+    def select_by_tag(
+        self, tags: str | Iterable[str], pred_fn: Callable[[Iterable[bool]], bool] | None = None
+    ) -> Schema:
+        """The columns that carry any of these tags; `pred_fn=all`: that carry all of them."""
+        wanted, chosen = many(tags), pred_fn or any
+        return Schema(c for c in self if chosen(tag in c.tags for tag in wanted))
+
+    def excluding_by_tag(
+        self, tags: str | Iterable[str], pred_fn: Callable[[Iterable[bool]], bool] | None = None
+    ) -> Schema:
+        """The columns that carry none of these tags; `pred_fn=all`: that do not carry all of them."""
+        return self - self.select_by_tag(tags, pred_fn)
+
+    remove_by_tag = excluding_by_tag
 
     def select_by_name(self, names: str | Iterable[str]) -> Schema:
         """The columns of these names that exist, in the order given; others are passed over."""
-        return Schema(self._columns[n] for n in _many(names) if n in self._columns)
+        return Schema(self._columns[n] for n in dict.fromkeys(many(names)) if n in self._columns)
 
-    def excluding(self, names: str | Iterable[str]) -> Schema:
-        gone = set(_many(names))
+    def excluding_by_name(self, col_names: str | Iterable[str]) -> Schema:
+        """The columns of other names than these."""
+        gone = set(many(col_names))
         return Schema(c for c in self if c.name not in gone)
 
-    def __add__(self, other: Schema) -> Schema:
+    without = excluding_by_name
+    remove_col = excluding_by_name
+
+    def __add__(self, other: Schema | None) -> Schema:
         """Both; where a name is in both, the right-hand column stands in the left-hand place."""
+        if other is None:
+            return self
+        if not isinstance(other, Schema):
+            return NotImplemented
         return Schema({**self._columns, **other._columns}.values())
 
-    def __sub__(self, other: Schema) -> Schema:
-        return self.excluding(other.column_names)
+    def __radd__(self, other: None) -> Schema:
+        return self if other is None else NotImplemented
+
+    def __sub__(self, other: Schema | None) -> Schema:
+        if other is None:
+            return self
+        return self.excluding_by_name(other.column_names) if isinstance(other, Schema) else NotImplemented
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The schema as a pandas frame, a row for each column; properties as columns `properties.<name>`."""
+        import pandas as pd
+
+        rows = [{f.name: getattr(c, f.name) for f in fields(c) if f.name != "properties"} for c in self]
+        noted = [{f"properties.{name}": value for name, value in c.properties.items()} for c in self]
+        return pd.DataFrame([{**row, **more} for row, more in zip(rows, noted, strict=True)])
 
     def to_json(self) -> str:
         return json.dumps({"version": 1, "columns": [c.to_dict() for c in self]}, indent=1)
@@ -171,45 +177,13 @@ class Schema:
     @classmethod
     def from_json(cls, text: str) -> Schema:
         try:
-            return cls(ColumnSchema(**column) for column in json.loads(text)["columns"])
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
+            return cls(ColumnSchema.from_dict(column) for column in json.loads(text)["columns"])
+        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
             raise ArgumentError(f"not a Rowmill schema ({error}); wanted what Schema.to_json() writes") from error
 
 
-def dtype_name(dtype: Any) -> str:
-    """The short name of a dtype given as a name, a NumPy dtype or type, a Python type, or a framework's dtype."""
-    if isinstance(dtype, str):
-        return _ALIASES.get(dtype, dtype)
-    if isinstance(dtype, type) and dtype in _PYTHON_TYPES:
-        return _PYTHON_TYPES[dtype]
-    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
-    name = str(name).rsplit(".", 1)[-1].lower()
-    return _ALIASES.get(name, name)
-
-
-_PYTHON_TYPES: dict[type, str] = {
-    int: "int64",
-    float: "float64",
-    bool: "bool",
-    str: "string",
-    bytes: "binary",
-}
-_ALIASES = {
-    "boolean": "bool",
-    "str": "string",
-    "utf8": "string",
-    "object": "string",
-    "int": "int64",
-    "float": "float32",
-    "double": "float64",
-    "long": "int64",
-    "half": "float16",
-    "bytes": "binary",
-}
-
-
-def _many(value: str | Iterable[str]) -> Iterable[str]:
-    return (value,) if isinstance(value, str) else value
+def _shown(column: ColumnSchema) -> list[str]:
+    return sorted(map(str, column.tags))
 
 
 def _short(names: Sequence[str]) -> str:

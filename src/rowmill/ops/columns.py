@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 from rowmill.errors import ArgumentError, ColumnError, closest
-from rowmill.schema import ColumnSchema, Schema, Tags
+from rowmill.schema import ColumnSchema, Schema
 from rowmill.sources.types import frame_type
-
-_APART = {str(Tags.CATEGORICAL), str(Tags.CONTINUOUS)}  # a column is one or the other
 
 
 def retagged(column: ColumnSchema, tag: str) -> ColumnSchema:
     """The column with a tag, and without the one that contradicts it."""
-    gone = _APART - {str(tag)} if str(tag) in _APART else set()
-    return replace(column, tags=(column.tags - gone) | {str(tag)})
+    return column.with_tags(tag)
 
 
 def like(column: ColumnSchema, leaf: Any) -> pl.DataType:

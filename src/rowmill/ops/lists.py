@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -68,16 +68,15 @@ class ListSlice(Operator):
         last = length if end is None else pl.lit(end) if end >= 0 else length + end
         sliced = items.list.slice(first, pl.max_horizontal(last - first, pl.lit(0)).cast(pl.Int64))
         counted = {"value_count": {"min": 0, "max": self._length}}
-        made = replace(column, width=None).with_properties(counted if self._length is not None else {})
+        made = column.with_width(None).with_properties(counted if self._length is not None else {})
         if not self.pad:
-            return (made if kept.is_list else replace(made, dtype=f"list[{column.dtype}]", is_list=False)), sliced
+            return (made if kept.is_list else made.with_dtype(f"list[{column.dtype}]", is_list=False)), sliced
         width = self._length or 0
-        dtype = frame_type(replace(column, width=None))
+        dtype = frame_type(column.with_width(None))
         fill = int(self.pad_value) if not column.dtype.startswith("float") else self.pad_value
         padding = pl.lit([fill] * width, dtype=dtype)
         padded = pl.concat_list(sliced.fill_null(pl.lit([], dtype=dtype)), padding).list.head(width)
-        made = replace(made, width=width).with_properties({"value_count": {"min": width, "max": width}})
-        return made, padded.list.to_array(width)
+        return made.with_width(width), padded.list.to_array(width)
 
 
 @dataclass(frozen=True)

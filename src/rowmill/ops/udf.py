@@ -113,11 +113,10 @@ class LambdaOp(Operator):
                 f"{self.label} fails on an empty column: {type(error).__name__}: {error}; mend the function, or say "
                 f"what it gives with LambdaOp(f, dtype=...)"
             ) from error
-        return (
-            made
-            if found.dtype == "null"
-            else replace(made, dtype=found.dtype, is_list=found.is_list, width=found.width)
-        )
+        if found.dtype == "null":
+            return made
+        kept = {name: value for name, value in made.properties.items() if name != "value_count" or found.is_list}
+        return ColumnSchema(made.name, found.dtype, made.tags, kept, is_list=found.is_list, width=found.width)
 
     def _applied(self, name: str, names: Sequence[str], made: ColumnSchema) -> Callable[[list[pl.Series]], pl.Series]:
         def apply(columns: list[pl.Series]) -> pl.Series:
