@@ -61,12 +61,13 @@ class Selection:
     def _check_full(self, frame: pl.DataFrame, where: str) -> None:
         for name in self.must_be_full:
             column = frame.get_column(name).alias("values")  # its own name could be read as a pattern
-            nulls = column.null_count()
-            if isinstance(column.dtype, pl.List | pl.Array):
-                nulls += column.explode(empty_as_null=False, keep_nulls=False).null_count()
+            nulls, is_nested = column.null_count(), column.dtype.is_nested()
+            while isinstance(column.dtype, pl.List | pl.Array):
+                column = column.explode(empty_as_null=False, keep_nulls=False)
+                nulls += column.null_count()
             if nulls:
                 mask = f", or get a column {name + NULL_SUFFIX!r} that marks them with nulls={{{name!r}: 'mask'}}"
-                can_mask = self.masks and not column.dtype.is_nested()
+                can_mask = self.masks and not is_nested
                 raise NullError(
                     f"column {name!r} has {nulls} nulls in {where}, and a tensor has no null; fill them with "
                     f"nulls={{{name!r}: 0}} (any value){mask if can_mask else ''}"
@@ -76,8 +77,16 @@ class Selection:
 class Selector:
     """Builds a `Selection` matrix by matrix."""
 
-    def __init__(self, schema: Schema, nulls: Nulls = "error", *, masks: bool = True) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        nulls: Nulls = "error",
+        *,
+        masks: bool = True,
+        nested: Mapping[str, tuple[int, int]] | None = None,
+    ) -> None:
         self.schema = schema
+        self.nested = nested or {}  # columns of lists of lists, and how many of how many values
         self.nulls = nulls
         self.masks = masks
         self._matrices: list[Matrix] = []
@@ -213,6 +222,8 @@ class Selector:
         expression = exact(spec.name)
         if spec.width is not None:
             expression = expression.arr.to_list()
+        if spec.name in self.nested:
+            expression = _flat(expression, spec, self.nested[spec.name][1])
         stored = np.dtype("uint8") if target == np.dtype(bool) else target
         policy = self._policy(spec.name)
         self._read[spec.name] = None
@@ -270,6 +281,18 @@ class Selector:
         elif spec.dtype in _INTEGERS and policy != int(policy):
             raise ArgumentError(f"nulls={policy!r} for {spec.name!r}, which is {spec.dtype}; wanted an integer")
         return expression.fill_null(policy)
+
+
+def _flat(expression: pl.Expr, spec: ColumnSchema, length: int) -> pl.Expr:
+    """Lists of lists as lists of their values. Inner lists of another length are left out, so that the row is short."""
+    inner = pl.element()
+    whole = pl.when(inner.list.len() == length).then(inner).otherwise(pl.lit([], dtype=inner_type(spec)))
+    return expression.cast(pl.List(inner_type(spec))).list.eval(whole.list.explode(empty_as_null=False))
+
+
+def inner_type(spec: ColumnSchema) -> pl.List:
+    """The Polars type of lists of this column's values."""
+    return pl.List(_polars(np.dtype(spec.dtype)))
 
 
 def _check_width(spec: ColumnSchema) -> None:

@@ -18,6 +18,7 @@ from rowmill.loader import feature_columns as fc
 from rowmill.loader.dict_columns import DictColumns, weight_column
 from rowmill.loader.lists import Lists, check_made_names
 from rowmill.loader.settings import MASK, named_or_tagged
+from rowmill.loader.shapes import Shaped
 from rowmill.loader.tensors import Tensors
 from rowmill.schema import Schema, Tags
 
@@ -34,7 +35,7 @@ class SequenceBatches:
 
     def __init__(
         self,
-        schema: Schema,
+        shapes: Shaped,
         columns: fc.Inputs,
         labels: Sequence[str],
         *,
@@ -44,11 +45,11 @@ class SequenceBatches:
         padded: bool,
         weight: str | None = None,
     ) -> None:
-        names = (*columns.cats, *columns.conts)
+        schema, names = shapes.schema, (*columns.cats, *columns.conts)
         self.weight = weight_column(schema, weight, names, labels)
         self.cat_names, self.cont_names, self.label_names = list(columns.cats), list(columns.conts), list(labels)
         self._padded = padded
-        selector = Selector(schema, nulls, masks=False)
+        selector = Selector(schema, nulls, masks=False, nested=shapes.nested)
         selector.check([*self.cat_names, *self.cont_names, *self.label_names])
         strings = [name for name in self.cat_names if schema[name].dtype in _STRINGS and not schema[name].is_list]
         numbers = [name for name in self.cat_names if name not in strings]
@@ -62,7 +63,8 @@ class SequenceBatches:
         selector.native([] if weight is None else [weight], floats=[] if weight is None else [weight])
         self.selection = selector.selection()
         self._label_columns = next((m.columns for m in self.selection.layout.matrices if m.name == "labels"), ())
-        self._shapes = _checked_shapes(schema, columns.shapes)
+        declared = {name: size for name, size in shapes.sizes.items() if name in names}
+        self._shapes = {**declared, **_checked_shapes(schema, columns.shapes)}
         self._names = (*self.cat_names, *self.cont_names)
 
     def attach(self, make: Tensors, lists: Lists) -> None:
@@ -79,12 +81,12 @@ class SequenceBatches:
             if name in found:
                 features[name] = found[name]
             elif name in batch.ragged:
-                features.update(self._lists.tensors(name, batch.ragged[name], make))
+                features.update(self._lists.tensors(name, batch.ragged[name], make, batch.padding))
             else:
                 features[name] = make.strings(name, batch.objects[name])
         for name, shape in self._shapes.items():
-            if name in found:  # lists of any length have no shape to be brought to
-                features[name] = make.shaped(found[name], (-1, *shape))
+            if name in features:  # lists of any length have no shape to be brought to
+                features[name] = make.shaped(features[name], (-1, *shape))
         targets = labels if len(labels) > 1 else next(iter(labels), None)
         if self.weight is not None:
             return features, targets, make.shaped(found[self.weight], (-1,))  # the feed pads with zeros
@@ -103,7 +105,7 @@ class DictBatches:
 
     def __init__(
         self,
-        schema: Schema,
+        shapes: Shaped,
         columns: Sequence[str] | None,
         targets: str | Sequence[str] | None,
         *,
@@ -112,12 +114,12 @@ class DictBatches:
         padded: bool,
         weight: str | None = None,
     ) -> None:
-        self._chosen = DictColumns(schema, columns, targets, weight, nulls, narrow=narrow)
+        self._chosen = DictColumns(shapes, columns, targets, weight, nulls, narrow=narrow)
         self.feature_names, self.target_names = self._chosen.features, self._chosen.targets
         self._padded = padded
         self.weight = self._chosen.weight
         self.selection = self._chosen.selection
-        self.input_schema = self._chosen.schema
+        self.columns = self._chosen.columns
 
     def attach(self, make: Tensors, lists: Lists) -> None:
         """Say how tensors are made."""
@@ -133,9 +135,11 @@ class DictBatches:
             if name in found:
                 features[name] = found[name]
             elif name in batch.ragged:
-                features.update(self._lists.tensors(name, batch.ragged[name], make))
+                features.update(self._lists.tensors(name, batch.ragged[name], make, batch.padding))
             else:
                 features[name] = make.strings(name, batch.objects[name])
+        for name, size in self._chosen.sizes.items():
+            features[name] = make.shaped(features[name], (-1, *size))
         features, target = self._chosen.split(features)
         if self._padded:
             features[MASK] = found[MASK] if MASK in found else make.rows(_mask(batch))

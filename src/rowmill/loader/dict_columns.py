@@ -12,6 +12,7 @@ from typing import Any
 from rowmill.errors import ArgumentError, ColumnError, DtypeError, closest
 from rowmill.feed.layout import NULL_SUFFIX, Nulls, Selector
 from rowmill.loader.settings import named_or_tagged, names_of
+from rowmill.loader.shapes import Shaped
 from rowmill.schema import ColumnSchema, Schema, Tags
 
 
@@ -23,7 +24,7 @@ class DictColumns:
 
     def __init__(
         self,
-        schema: Schema,
+        shapes: Shaped,
         columns: Sequence[str] | None,
         targets: str | Sequence[str] | None,
         weight: str | None,
@@ -31,6 +32,7 @@ class DictColumns:
         *,
         narrow: bool = False,
     ) -> None:
+        schema = shapes.schema
         self.targets = named_or_tagged(targets, schema, Tags.TARGET)
         self.weight = weight_column(schema, weight, columns, self.targets)
         wanted = names_of(schema.column_names if columns is None else columns)
@@ -39,15 +41,16 @@ class DictColumns:
             raise ColumnError("no columns to deliver; name some with columns=, or leave it out for all of them")
         policy = feature_masks(nulls, self.features, weight)
         names = [*self.features, *self.targets, *([] if weight is None else [weight])]
-        selector = Selector(schema, policy)
+        selector = Selector(schema, policy, nested=shapes.nested)
         selector.check(names)
         floats = [name for name in self.targets if schema[name].dtype == "bool"]
         selector.native(names, narrow=narrow, floats=floats if weight is None else [*floats, weight])
         self.selection = selector.selection()
-        self.schema: Schema = schema[names]
+        self.columns = names
         masked = [name for name in names if isinstance(policy, Mapping) and policy.get(name) == "mask"]
         self.feature_masks = sorted(name + NULL_SUFFIX for name in masked if name in self.features)
         self.target_masks = [name + NULL_SUFFIX for name in masked if name in self.targets]
+        self.sizes = {name: size for name, size in shapes.sizes.items() if name in names}
         self.order = [*self.features, *self.feature_masks, *self.targets, *self.target_masks]
 
     def split(self, found: dict[str, Any]) -> tuple[dict[str, Any], Any]:

@@ -27,6 +27,7 @@ from rowmill.loader.lists import Lists, checked_limits
 from rowmill.loader.narrowed import dict_arguments
 from rowmill.loader.remembered import remembered
 from rowmill.loader.settings import MASK, Prepares, checked_transforms, given_ranks, last_batch, opened, transformed
+from rowmill.loader.shapes import shaped
 from rowmill.loader.streamed import Streamed
 from rowmill.loader.tensors_jax import JaxTensors, is_narrow
 from rowmill.schema import Schema
@@ -89,9 +90,9 @@ class Loader(Streamed):
             raise ArgumentError("sparse_as_dense=False, but a batch for JAX is dense; leave it out")
         if sharding is not None:
             _check_shards(sharding, batch_size)
-        last = last_batch(last, drop_last, "pad")
+        last, shapes = last_batch(last, drop_last, "pad"), shaped(dataset)
         self._form = DictBatches(
-            dataset.schema,
+            shapes,
             columns,
             targets,
             nulls=nulls,
@@ -122,10 +123,10 @@ class Loader(Streamed):
         make = JaxTensors(
             self._form.selection.layout.matrices, upright=False, sharding=sharding, mask=MASK if last == "pad" else None
         )
-        limits = checked_limits(dataset.schema, sparse_names, sparse_max, True, pad)
+        limits = checked_limits(shapes.schema, sparse_names, sparse_max, True, pad, shapes.sizes)
         self._form.attach(make, Lists(limits, "offsets"))
         self._transforms = checked_transforms(transforms)
-        self._input_schema = self._form.input_schema
+        self._input_schema = dataset.schema[self._form.columns]
         self.feature_names, self.target_names = self._form.feature_names, self._form.target_names
 
     def _narrowing(self, schema: Schema) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from rowmill.loader.settings import (
     opened,
     transformed,
 )
+from rowmill.loader.shapes import shaped
 from rowmill.loader.tensors import Tensors
 from rowmill.schema import Schema, Tags
 from rowmill.store.cache import open_cache
@@ -131,9 +132,9 @@ class SequenceLoader(MadeStream):
         if buffer_size is not None and memory is not None:
             raise ArgumentError(f"buffer_size={buffer_size!r} and memory={memory!r}: both set the memory; give one")
         table = opened(paths_or_dataset, workflow, engine=engine, reader_kwargs=reader_kwargs, schema=schema)
-        last = last_batch(last, drop_last)
+        last, shapes = last_batch(last, drop_last), shaped(table)
         self._form = SequenceBatches(
-            table.schema,
+            shapes,
             chosen_inputs(table.schema, feature_columns, cat_names, cont_names),
             named_or_tagged(label_names, table.schema, Tags.TARGET),
             nulls=nulls,
@@ -161,7 +162,7 @@ class SequenceLoader(MadeStream):
             turned=self._wants_columns(),
         )
         self._open(table, stream)
-        limits = checked_limits(table.schema, sparse_names, sparse_max, sparse_as_dense, pad)
+        limits = checked_limits(shapes.schema, sparse_names, sparse_max, sparse_as_dense, pad, shapes.sizes)
         make = self._make(self._form.selection.layout.matrices, upright=True, device=device)
         nothing = 0 if feature_columns is None else -1  # an id below 0 is none, to feature columns and their layers
         self._attach(make, limits, lists, nothing)
@@ -224,9 +225,9 @@ class DictLoader(MadeStream):
     ) -> None:
         super().__init__()
         table = opened(dataset, workflow)
-        last = last_batch(last, drop_last)
+        last, shapes = last_batch(last, drop_last), shaped(table)
         self._form = DictBatches(
-            table.schema,
+            shapes,
             columns,
             targets,
             nulls=nulls,
@@ -255,10 +256,10 @@ class DictLoader(MadeStream):
         self._open(table, stream)
         for transform in checked_transforms(transforms):
             self._maps.append(_on_features(transform))
-        limits = checked_limits(table.schema, sparse_names, sparse_max, sparse_as_dense, pad)
+        limits = checked_limits(shapes.schema, sparse_names, sparse_max, sparse_as_dense, pad, shapes.sizes)
         make = self._make(self._form.selection.layout.matrices, upright=False, device=device)
         self._attach(make, limits, lists)
-        self._input_schema = self._form.input_schema
+        self._input_schema = table.schema[self._form.columns]
         self.feature_names, self.target_names = self._form.feature_names, self._form.target_names
 
     def _narrowing(self, schema: Schema) -> dict[str, Any]:

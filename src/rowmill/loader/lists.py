@@ -6,8 +6,9 @@ Called by the loaders of all frameworks.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -27,6 +28,7 @@ class Limits:
 
     longest: Mapping[str, int]
     dense: frozenset[str]
+    sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of one row, where the schema declares them
 
 
 def checked_limits(
@@ -35,13 +37,20 @@ def checked_limits(
     limits: Mapping[str, int] | None,
     dense: bool,
     pad: Mapping[str, int] | None = None,
+    sizes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Limits:
-    """What `pad`, and the older `sparse_names`, `sparse_max` and `sparse_as_dense`, ask for."""
+    """What `pad`, the older `sparse_names`, `sparse_max` and `sparse_as_dense`, and shapes of the schema ask for."""
     sparse = _sparse_limits(schema, names, limits)
     padded = {name: _padded_length(schema, name, length) for name, length in _pairs(pad)}
     if both := [name for name in padded if name in sparse]:
         raise ArgumentError(f"{both[0]!r} is in pad and in sparse_names; wanted one of the two")
-    return Limits({**sparse, **padded}, frozenset([*padded, *(sparse if dense else ())]))
+    if both := [name for name in (*padded, *sparse) if name in (sizes or {})]:
+        raise ArgumentError(
+            f"{both[0]!r} has a fixed shape in the schema, and is to be padded; leave one of the two out"
+        )
+    exact = {name: math.prod(size) for name, size in (sizes or {}).items() if schema[name].is_list}
+    dense_names = frozenset([*padded, *(sparse if dense else ()), *exact])
+    return Limits({**sparse, **padded, **exact}, dense_names, sizes or {})
 
 
 def _pairs(pad: Mapping[str, int] | None) -> list[tuple[str, int]]:
@@ -107,10 +116,12 @@ class Lists:
     form: Form
     fill: int = 0  # what dense rows are filled up with
 
-    def tensors(self, name: str, column: tuple[Array, Array], make: Tensors) -> dict[str, Any]:
-        """One tensor under its name, or its values and offsets under two."""
+    def tensors(self, name: str, column: tuple[Array, Array], make: Tensors, padding: int = 0) -> dict[str, Any]:
+        """One tensor under its name, or its values and offsets under two. `padding`: rows at the end that are none."""
         values, offsets = column
         if name in self.limits.longest:
+            if name in self.limits.sizes:
+                check_sizes(name, np.diff(offsets), self.limits.sizes[name], padding)
             return {name: self._limited(name, values, offsets, make)}
         if self.form == "ragged":
             return {name: make.ragged(values, offsets)}
@@ -132,6 +143,16 @@ class Lists:
         padded = np.full((len(lengths), limit), self.fill, values.dtype)
         padded[rows, places] = values
         return make.rows(padded)
+
+
+def check_sizes(name: str, lengths: Any, size: tuple[int, ...], padding: int) -> None:
+    """Refuse a batch with rows of another shape than the schema declares."""
+    real = lengths[: len(lengths) - padding]
+    if len(wrong := real[real != math.prod(size)]):
+        raise ArgumentError(
+            f"a row of {name!r} has {int(wrong[0])} values in lists of the right length, and its shape in the schema "
+            f"is {(None, *size)}; declare another, such as with_shape((None, None)) for lists of any length"
+        )
 
 
 def too_long(name: str, longest: int, limit: int) -> ArgumentError:

@@ -23,6 +23,7 @@ from rowmill.loader.lists import Lists, checked_limits
 from rowmill.loader.narrowed import dict_arguments
 from rowmill.loader.remembered import remembered
 from rowmill.loader.settings import MASK, Prepares, checked_transforms, given_ranks, last_batch, opened, transformed
+from rowmill.loader.shapes import shaped
 from rowmill.loader.streamed import Streamed
 from rowmill.loader.tensors import NumpyTensors
 from rowmill.schema import Schema
@@ -75,9 +76,9 @@ class Loader(Streamed):
             raise ArgumentError(f"batch_format={batch_format!r}; wanted 'dict' or 'matrix'")
         if device not in (None, "cpu"):
             raise ArgumentError(f"device={device!r}, but NumPy arrays are in the memory of the CPU; leave it out")
-        last = last_batch(last, drop_last)
+        last, shapes = last_batch(last, drop_last), shaped(table)
         self._form = DictBatches(
-            table.schema, columns, targets, nulls=nulls, narrow=False, padded=last == "pad", weight=sample_weight
+            shapes, columns, targets, nulls=nulls, narrow=False, padded=last == "pad", weight=sample_weight
         )
         stream = Stream(
             table,
@@ -99,9 +100,10 @@ class Loader(Streamed):
         )
         self._open(table, stream)
         make = NumpyTensors(self._form.selection.layout.matrices, upright=False)
-        self._form.attach(make, Lists(checked_limits(table.schema, None, None, True, pad), "offsets"))
+        limits = checked_limits(shapes.schema, None, None, True, pad, shapes.sizes)
+        self._form.attach(make, Lists(limits, "offsets"))
         self._transforms = checked_transforms(transforms)
-        self._input_schema = self._form.input_schema
+        self._input_schema = table.schema[self._form.columns]
         self.feature_names, self.target_names = self._form.feature_names, self._form.target_names
         self.batch_format = batch_format
         if batch_format == "matrix":

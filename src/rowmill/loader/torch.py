@@ -35,6 +35,7 @@ from rowmill.loader.settings import (
     opened,
     transformed,
 )
+from rowmill.loader.shapes import shaped
 from rowmill.loader.torch_lists import Lists
 from rowmill.loader.torch_stream import TorchStream, torch_ranks
 from rowmill.schema import Schema, Tags
@@ -95,7 +96,8 @@ class TorchAsyncItr(TorchStream):
         workflow: Prepares | None = None,
     ) -> None:
         dataset = opened(dataset, workflow)
-        schema = dataset.schema
+        shapes = shaped(dataset)
+        schema = shapes.schema
         self.cat_names = sorted(named_or_tagged(cats, schema, Tags.CATEGORICAL))
         self.cont_names = sorted(named_or_tagged(conts, schema, Tags.CONTINUOUS))
         self.label_names = sorted(named_or_tagged(labels, schema, Tags.TARGET))
@@ -104,9 +106,9 @@ class TorchAsyncItr(TorchStream):
                 "Neither Categorical or Continuous columns were found by the dataloader. "
                 "Name them with cats= and conts=, or tag them in the dataset's schema"
             )
-        self._lists = Lists(checked_limits(schema, sparse_names, sparse_max, sparse_as_dense, pad))
+        self._lists = Lists(checked_limits(schema, sparse_names, sparse_max, sparse_as_dense, pad, shapes.sizes))
         self.weight_name = weight_column(schema, sample_weight, (*self.cat_names, *self.cont_names), self.label_names)
-        selector = Selector(schema, nulls, masks=False)
+        selector = Selector(schema, nulls, masks=False, nested=shapes.nested)
         selector.matrix("cats", self.cat_names, index_dtype, integers=True)
         selector.matrix("conts", self.cont_names, "float32")
         selector.matrix("labels", self.label_names, "float32")
@@ -138,7 +140,7 @@ class TorchAsyncItr(TorchStream):
         super().__init__(dataset, stream, device)
         self.parts_per_chunk = parts_per_chunk
         weight = [] if sample_weight is None else [sample_weight]
-        self._input_schema = schema[names_of([*self.cat_names, *self.cont_names, *self.label_names, *weight])]
+        self._input_schema = dataset.schema[names_of([*self.cat_names, *self.cont_names, *self.label_names, *weight])]
 
     def _narrowing(self, schema: Schema) -> dict[str, Any]:
         groups: dict[str, Sequence[str]] = {
@@ -167,7 +169,7 @@ class TorchAsyncItr(TorchStream):
         ragged = {}
         for name in lists:
             values, offsets = map(torch.from_numpy, batch.ragged[name])
-            sparse = self._lists.convert(name, values, offsets)
+            sparse = self._lists.convert(name, values, offsets, batch.padding)
             ragged[name] = (values, offsets[:-1].unsqueeze(1)) if sparse is None else sparse
         return scalars, ragged
 
@@ -224,12 +226,12 @@ class Loader(TorchStream):
         dataset = opened(dataset, workflow)
         if batch_format not in ("tuple", "tensordict"):
             raise ArgumentError(f"batch_format={batch_format!r}; wanted 'tuple' or 'tensordict'")
-        self.batch_format = batch_format
-        schema = dataset.schema
-        self._chosen = DictColumns(schema, columns, targets, sample_weight, nulls)
+        self.batch_format, shapes = batch_format, shaped(dataset)
+        schema = shapes.schema
+        self._chosen = DictColumns(shapes, columns, targets, sample_weight, nulls)
         self.feature_names, self.target_names = self._chosen.features, self._chosen.targets
         self._transforms = checked_transforms(transforms)
-        self._lists = Lists(checked_limits(schema, sparse_names, sparse_max, sparse_as_dense, pad))
+        self._lists = Lists(checked_limits(schema, sparse_names, sparse_max, sparse_as_dense, pad, shapes.sizes))
         selection = self._chosen.selection
         stream = Stream(
             dataset,
@@ -249,7 +251,7 @@ class Loader(TorchStream):
             cache=open_cache(cache, cache_size),
         )
         super().__init__(dataset, stream, device)
-        self._input_schema = self._chosen.schema
+        self._input_schema = dataset.schema[self._chosen.columns]
         self._layout = selection.layout
         ragged = [name for name in self._layout.ragged if name not in self._lists.limits.longest]
         mask = MASK if self._stream.last == "pad" else None
@@ -271,13 +273,15 @@ class Loader(TorchStream):
         for name in self._chosen.order:
             if name in batch.ragged:
                 values, offsets = map(torch.from_numpy, batch.ragged[name])
-                sparse = self._lists.convert(name, values, offsets)
+                sparse = self._lists.convert(name, values, offsets, batch.padding)
                 if sparse is None:
                     features[name + "__values"], features[name + "__offsets"] = values, offsets
                 else:
                     features[name] = sparse
             else:
                 features[name] = found[name]
+        for name, size in self._chosen.sizes.items():
+            features[name] = features[name].reshape(-1, *size)
         features, target = self._chosen.split(features)
         if self._stream.last == "pad":
             features[MASK] = torch.arange(batch.rows) < batch.rows - batch.padding

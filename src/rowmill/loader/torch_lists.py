@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from rowmill.loader.lists import Limits, too_long
+from rowmill.loader.lists import Limits, check_sizes, too_long
 
 
 class Lists:
@@ -13,12 +13,14 @@ class Lists:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
 
-    def convert(self, name: str, values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor | None:
-        """A tensor `[N, limit]`, or None if this column stays as values and offsets."""
+    def convert(self, name: str, values: torch.Tensor, offsets: torch.Tensor, padding: int = 0) -> torch.Tensor | None:
+        """A tensor `[N, limit]` or of the declared shape, or None if this column stays as values and offsets."""
         limit = self.limits.longest.get(name)
         if limit is None:
             return None
-        lengths = offsets.diff()
+        lengths, size = offsets.diff(), self.limits.sizes.get(name)
+        if size is not None:
+            check_sizes(name, lengths, size, padding)
         longest = int(lengths.max()) if len(lengths) else 0
         if longest > limit:
             raise too_long(name, longest, limit)
@@ -29,4 +31,4 @@ class Lists:
             return torch.sparse_coo_tensor(torch.stack([rows, places]), values, shape, check_invariants=False)
         padded = values.new_zeros(shape)
         padded[rows, places] = values
-        return padded
+        return padded if size is None else padded.reshape(-1, *size)
