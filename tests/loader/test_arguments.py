@@ -203,7 +203,7 @@ def test_input_schema_narrows_the_columns_until_iteration_begins(loader):
     made.input_schema = Schema([data.schema["x"].with_tags(Tags.TARGET), data.schema["a"]])
     features, target, _ = next(iter(made))
     assert list(features) == ["a"] and target.tolist() == [0.5, 1.5]
-    with pytest.raises(StartedError, match="input_schema was set after iteration has begun"):
+    with pytest.raises(StartedError, match="Setting the input_schema after the dataloader has started"):
         made.input_schema = data.schema[["x"]]
     assert issubclass(StartedError, RuntimeError)
 
@@ -260,4 +260,4 @@ def test_numpy_batches():
     with pytest.raises(ArgumentError, match="wanted 'dict' or 'matrix'"):
         NumpyLoader(table(), 3, batch_format="array")
     with pytest.raises(ArgumentError, match="NumPy arrays are in the memory of the CPU"):
-        NumpyLoader(table(), 3, device=0)
+        NumpyLoader(table(), 3, device="cuda")

@@ -36,6 +36,9 @@ def test_lists_of_lists_of_a_declared_shape_are_dense(loader):
     for column in (rows, arrays):
         features, _ = loader(declare(dataset(m=column), m=(None, 2, 3)), 2, shuffle=False).peek()
         assert features["m"].tolist() == rows and tuple(features["m"].shape) == (2, 2, 3)
+    deep = [[[[1, 2]], [[3, 4]], [[5, 6]]], [[[7, 8]], [[9, 0]], [[1, 2]]]]
+    features, _ = loader(declare(dataset(m=deep), m=(None, 3, 1, 2)), 2).peek()
+    assert features["m"].tolist() == deep
 
 
 @pytest.mark.parametrize("loader", LOADERS)

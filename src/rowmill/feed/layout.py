@@ -6,6 +6,7 @@ as it was read into one that can be packed. Everything that can be refused is re
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -83,10 +84,10 @@ class Selector:
         nulls: Nulls = "error",
         *,
         masks: bool = True,
-        nested: Mapping[str, tuple[int, int]] | None = None,
+        nested: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
         self.schema = schema
-        self.nested = nested or {}  # columns of lists of lists, and how many of how many values
+        self.nested = nested or {}  # columns of lists of lists, and the sizes of one row
         self.nulls = nulls
         self.masks = masks
         self._matrices: list[Matrix] = []
@@ -223,7 +224,11 @@ class Selector:
         if spec.width is not None:
             expression = expression.arr.to_list()
         if spec.name in self.nested:
-            expression = _flat(expression, spec, self.nested[spec.name][1])
+            leaf, sizes = _polars(np.dtype(spec.dtype)), self.nested[spec.name]
+            stored_as = leaf
+            for _ in sizes:
+                stored_as = pl.List(stored_as)
+            expression = _flat(expression.cast(stored_as), leaf, sizes)
         stored = np.dtype("uint8") if target == np.dtype(bool) else target
         policy = self._policy(spec.name)
         self._read[spec.name] = None
@@ -283,16 +288,13 @@ class Selector:
         return expression.fill_null(policy)
 
 
-def _flat(expression: pl.Expr, spec: ColumnSchema, length: int) -> pl.Expr:
+def _flat(expression: pl.Expr, leaf: pl.DataType, sizes: tuple[int, ...]) -> pl.Expr:
     """Lists of lists as lists of their values. Inner lists of another length are left out, so that the row is short."""
-    inner = pl.element()
-    whole = pl.when(inner.list.len() == length).then(inner).otherwise(pl.lit([], dtype=inner_type(spec)))
-    return expression.cast(pl.List(inner_type(spec))).list.eval(whole.list.explode(empty_as_null=False))
-
-
-def inner_type(spec: ColumnSchema) -> pl.List:
-    """The Polars type of lists of this column's values."""
-    return pl.List(_polars(np.dtype(spec.dtype)))
+    if len(sizes) == 1:
+        return expression
+    inner = _flat(pl.element(), leaf, sizes[1:])
+    whole = pl.when(inner.list.len() == math.prod(sizes[1:])).then(inner).otherwise(pl.lit([], dtype=pl.List(leaf)))
+    return expression.list.eval(whole.list.explode(empty_as_null=False))
 
 
 def _check_width(spec: ColumnSchema) -> None:

@@ -36,7 +36,7 @@ class Loader(Streamed):
     """Batches `(features, target)`: a dict of arrays `[N]`, each column in its own dtype and in the order given.
 
     With `batch_format="matrix"` the features are one array `[N, D]` whose columns stand in the order of
-    `feature_names`, as scikit-learn takes them. `device` is accepted if it is the CPU. The rest is as in
+    `feature_names`, as scikit-learn takes them. `device` is accepted for compatibility. The rest is as in
     `rowmill.loader.torch.Loader`.
     """
 
@@ -74,7 +74,7 @@ class Loader(Streamed):
         table = opened(dataset, workflow)
         if batch_format not in ("dict", "matrix"):
             raise ArgumentError(f"batch_format={batch_format!r}; wanted 'dict' or 'matrix'")
-        if device not in (None, "cpu"):
+        if device not in (None, "cpu") and not isinstance(device, int):  # a number is a GPU to Merlin
             raise ArgumentError(f"device={device!r}, but NumPy arrays are in the memory of the CPU; leave it out")
         last, shapes = last_batch(last, drop_last), shaped(table)
         self._form = DictBatches(

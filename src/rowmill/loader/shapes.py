@@ -15,7 +15,7 @@ from typing import Any
 from rowmill.errors import ArgumentError, ColumnError
 from rowmill.schema import ColumnSchema, Schema
 
-_NESTED = re.compile(r"list\[list\[([^\[\],]+)(?:, \d+)?\](?:, \d+)?\]")
+_LIST = re.compile(r"list\[(.+?)(?:, \d+)?\]")
 _NUMBERS = re.compile(r"u?int(8|16|32|64)|float(16|32|64)|bool")
 
 
@@ -25,7 +25,7 @@ class Shaped:
 
     schema: Schema
     sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    nested: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # lists of lists, to be flattened
+    nested: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # lists of lists, to be flattened
 
     def values(self, name: str) -> int:
         """How many values a row of this column has."""
@@ -42,8 +42,8 @@ def shaped(table: Any) -> Shaped:
         column, size = _resolved(stored[declared.name], declared)
         if size is not None:
             sizes[column.name] = size
-            if _NESTED.fullmatch(stored[declared.name].dtype):
-                nested[column.name] = (size[0], size[1])
+            if _LIST.fullmatch(stored[declared.name].dtype):
+                nested[column.name] = size
         known = {name: value for name, value in declared.properties.items() if name != "value_count"}
         columns.append(column.with_tags(declared.tags).with_properties(known))
     return Shaped(Schema(columns), sizes, nested)
@@ -56,9 +56,9 @@ def _resolved(stored: ColumnSchema, declared: ColumnSchema) -> tuple[ColumnSchem
         return stored, None
     size = tuple(dimension.max or 0 for dimension in tuple(shape)[1:])
     fixed = bool(size) and not shape.is_ragged
-    found = _NESTED.fullmatch(stored.dtype)
-    if found is not None and _NUMBERS.fullmatch(found[1]) and fixed and len(size) == 2:
-        return ColumnSchema(stored.name, found[1], properties=stored.properties, is_list=True), size
+    leaf, depth = _leaf(stored.dtype)
+    if depth > 1 and _NUMBERS.fullmatch(leaf) and fixed and len(size) == depth:
+        return ColumnSchema(stored.name, leaf, properties=stored.properties, is_list=True), size
     if stored.is_list and not fixed:
         return (stored.with_width(None) if shape.is_ragged else stored), None
     if not fixed or (stored.width is not None and size == (stored.width,)):
@@ -71,3 +71,11 @@ def _resolved(stored: ColumnSchema, declared: ColumnSchema) -> tuple[ColumnSchem
             f"the shape that its rows have, with_shape((None, ...))"
         )
     return stored, size
+
+
+def _leaf(dtype: str) -> tuple[str, int]:
+    """The dtype of the values in lists of lists, and how deep they lie."""
+    depth = 0
+    while (found := _LIST.fullmatch(dtype)) is not None:
+        dtype, depth = found[1], depth + 1
+    return dtype, depth

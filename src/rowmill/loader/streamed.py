@@ -112,7 +112,8 @@ class Streamed:
     def input_schema(self, schema: Schema) -> None:
         if self._stream.cursor.has_begun:
             raise StartedError(
-                "input_schema was set after iteration has begun; set it before the first batch, or make a new loader"
+                "Setting the input_schema after the dataloader has started is not supported; set it before the first "
+                "batch, or make a new loader"
             )
         table, maps = described(self.dataset, schema), self._maps
         first = next(iter(self._arguments))

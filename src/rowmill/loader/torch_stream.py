@@ -6,6 +6,7 @@ Tensors are views of the feed's blocks, so nothing is copied on the CPU.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from multiprocessing.context import get_spawning_popen
 from typing import Any
@@ -128,6 +129,9 @@ def _numbered(device: torch.device) -> torch.device:
 def _device(device: Any) -> torch.device:
     if device is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if isinstance(device, int) and not torch.cuda.is_available():
+        warnings.warn(f"device={device} names a GPU, and PyTorch sees none here; batches stay on the CPU", stacklevel=4)
+        return torch.device("cpu")
     made = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
     if made.type == "cuda" and not torch.cuda.is_available():
         raise ArgumentError(f"device={device!r}, and PyTorch sees no GPU here; wanted 'cpu', or None for what there is")

@@ -154,5 +154,5 @@ def test_weights_padded_lists_boolean_targets_and_the_last_batch():
     loader = Loader(data, 2, targets="y")
     loader.input_schema = data.schema[["a", "y"]]
     assert sorted(next(iter(loader))[0]) == ["__mask", "a"]
-    with pytest.raises(RuntimeError, match="after iteration has begun"):
+    with pytest.raises(RuntimeError, match="after the dataloader has started"):
         loader.input_schema = data.schema[["a"]]

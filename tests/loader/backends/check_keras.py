@@ -429,7 +429,7 @@ def test_the_input_schema_narrows_the_columns_until_iteration_begins():
         loader.input_schema = data.schema[["a", "y"]]
         assert list(loader.peek()[0]) == ["a"] and loader.input_schema.column_names == ["a", "y"]
         next(iter(loader))
-        with pytest.raises(RuntimeError, match="after iteration has begun"):
+        with pytest.raises(RuntimeError, match="after the dataloader has started"):
             loader.input_schema = data.schema[["a"]]
     with pytest.raises(ArgumentError, match="last='pad'"):
         Loader(data, 3, last="pad", drop_last=True)
