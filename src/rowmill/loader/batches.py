@@ -63,8 +63,8 @@ class SequenceBatches:
         selector.native([] if weight is None else [weight], floats=[] if weight is None else [weight])
         self.selection = selector.selection()
         self._label_columns = next((m.columns for m in self.selection.layout.matrices if m.name == "labels"), ())
-        declared = {name: size for name, size in shapes.sizes.items() if name in names}
-        self._shapes = {**declared, **_checked_shapes(schema, columns.shapes)}
+        self._sizes = {name: size for name, size in shapes.sizes.items() if name in names}
+        self._shapes = _checked_shapes(schema, columns.shapes)
         self._names = (*self.cat_names, *self.cont_names)
 
     def attach(self, make: Tensors, lists: Lists) -> None:
@@ -84,9 +84,11 @@ class SequenceBatches:
                 features.update(self._lists.tensors(name, batch.ragged[name], make, batch.padding))
             else:
                 features[name] = make.strings(name, batch.objects[name])
+        for name, size in self._sizes.items():
+            features[name] = make.shaped(features[name], (-1, *size))
         for name, shape in self._shapes.items():
-            if name in features:  # lists of any length have no shape to be brought to
-                features[name] = make.shaped(features[name], (-1, *shape))
+            if name in found:  # lists of any length have no shape to be brought to
+                features[name] = make.shaped(found[name], (-1, *shape))
         targets = labels if len(labels) > 1 else next(iter(labels), None)
         if self.weight is not None:
             return features, targets, make.shaped(found[self.weight], (-1,))  # the feed pads with zeros

@@ -38,7 +38,10 @@ class DictColumns:
         wanted = names_of(schema.column_names if columns is None else columns)
         self.features = [name for name in wanted if name not in self.targets and name != weight]
         if not self.features and not self.targets:
-            raise ColumnError("no columns to deliver; name some with columns=, or leave it out for all of them")
+            raise ColumnError(
+                "Neither Categorical or Continuous columns were found by the dataloader. "
+                "Name some with columns=, or leave it out for all of them"
+            )
         policy = feature_masks(nulls, self.features, weight)
         names = [*self.features, *self.targets, *([] if weight is None else [weight])]
         selector = Selector(schema, policy, nested=shapes.nested)
