@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from rowmill.display import as_html, as_text, plural
 from rowmill.errors import ArgumentError, DtypeError
 from rowmill.schema import ColumnSchema, Schema
 from rowmill.sinks.export import to_parquet, validate
@@ -25,6 +26,7 @@ from rowmill.sources.frames import LazySource
 from rowmill.sources.names import columns as columns_of
 from rowmill.sources.open import open_source, stored_schema
 from rowmill.sources.source import Fragment, Source, fit_fragments
+from rowmill.sources.summary import column_rows, file_names, known_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,7 +117,17 @@ class Dataset:
         return self.num_rows
 
     def __repr__(self) -> str:
-        return f"Dataset({type(self.source).__name__}, {len(self.schema)} columns)"
+        return as_text(self._title(), column_rows(self.schema))
+
+    def _repr_html_(self) -> str:
+        return as_html(self._title(), column_rows(self.schema))
+
+    def _title(self) -> str:
+        rows, files = known_rows(self.source), file_names(self.source)
+        counted = "rows not counted yet" if rows is None else plural(rows, "row")
+        where = f" ({files[0]}{', ...' if len(files) > 1 else ''})" if files else ""
+        place = plural(len(files), "file") + where if files else "in memory or computed"
+        return f"Dataset: {counted}, {plural(len(self.schema), 'column')}, {place}"
 
     def with_schema(self, schema: Schema) -> Dataset:
         """The same rows, described by another schema (its tags and properties)."""

@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from rowmill.dataset import Dataset
+from rowmill.display import as_html, as_text
 from rowmill.engines.engine import Engine
 from rowmill.engines.local import LocalEngine
 from rowmill.errors import ArgumentError, NotFittedError
@@ -24,6 +25,7 @@ from rowmill.graph.node import Apply, Named, Node, Select, as_node, walk
 from rowmill.graph.operator import Fitted, StatOperator
 from rowmill.graph.resolve import Resolved
 from rowmill.graph.rows import as_rows
+from rowmill.graph.steps_text import steps_text
 from rowmill.graph.transform import Transformation, missing
 from rowmill.schema import Schema
 from rowmill.sizes import cores, parse_bytes, parse_memory
@@ -52,8 +54,15 @@ class Workflow:
         self._known: Transformation | None = None
 
     def __repr__(self) -> str:
-        count = sum(1 for _ in walk(self.output_node))
-        return f"Workflow({count} nodes, {'fitted' if self.fitted else 'not fitted'})"
+        return as_text(*self._shown())
+
+    def _repr_html_(self) -> str:
+        return as_html(*self._shown())
+
+    def _shown(self) -> tuple[str, list[tuple[str, ...]]]:
+        state, known = "fitted" if self.fitted else "not fitted", self._known
+        counts = "" if known is None else f", {len(known.input_schema)} columns in, {len(known.output_schema)} out"
+        return f"Workflow: {state}{counts}", [(line,) for line in steps_text(self.output_node)]
 
     def fit_schema(self, schema: Schema) -> Workflow:
         """Check the graph against a table with these columns, and learn which columns come out."""

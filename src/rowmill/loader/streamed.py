@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from rowmill.display import as_html, as_text, plural
 from rowmill.errors import ArgumentError, StartedError
 from rowmill.feed.block import Batch
 from rowmill.feed.explain import PlanReport, explain
@@ -19,6 +20,7 @@ from rowmill.feed.stored import as_rows
 from rowmill.feed.stream import Stream, Table
 from rowmill.loader.narrowed import described
 from rowmill.schema import Schema
+from rowmill.sources.summary import column_rows
 
 if TYPE_CHECKING:
     from rowmill.report import Report
@@ -58,9 +60,17 @@ class Streamed:
         return self._stream.counted(self._batches(self._stream.batches()))
 
     def __repr__(self) -> str:
-        stream = self._stream
-        rows, shuffle = sum(fragment.rows for fragment in stream.fragments), "full" if stream.full else stream.shuffle
-        return f"{type(self).__name__}({rows:,} rows, batch_size={stream.batch_size}, shuffle={shuffle!r})"
+        return as_text(self._title(), column_rows(self._input_schema))
+
+    def _repr_html_(self) -> str:
+        return as_html(self._title(), column_rows(self._input_schema))
+
+    def _title(self) -> str:
+        stream, (size, rank) = self._stream, self._stream.find_ranks()
+        rows = sum(fragment.rows for fragment in stream.fragments)
+        order = "fully shuffled" if stream.full else "shuffled" if stream.shuffle else "in order"
+        ranks = f", rank {rank} of {size}" if size > 1 else ""
+        return f"{type(self).__name__}: {plural(rows, 'row')} in batches of {stream.batch_size:,}, {order}{ranks}"
 
     def __next__(self) -> Any:
         """The next batch of an epoch of its own; starts one if there is none."""
