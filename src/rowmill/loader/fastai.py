@@ -19,7 +19,9 @@ try:
     from fastai.data.core import DataLoaders
     from fastai.torch_core import display_df
 except ImportError as error:
-    raise ImportError("rowmill.loader.fastai needs fastai; pip install 'rowmill[fastai]'") from error
+    raise ImportError(
+        "rowmill.loader.fastai needs fastai; pip install 'rowmill[fastai]', then pip install --no-deps fastai"
+    ) from error
 
 from rowmill.dataset import Dataset
 from rowmill.errors import ArgumentError, ColumnError, closest
