@@ -35,7 +35,7 @@ class Streamed:
     dataset: Table
     _stream: Stream
     _maps: list[Callable[..., Any]]
-    _current: Iterator[Any] | None
+    _batch_itr: Iterator[Any] | None  # of the epoch that `next(loader)` began
     _input_schema: Schema
     _arguments: dict[str, Any]  # that this loader was made with
 
@@ -44,7 +44,7 @@ class Streamed:
         self.data = self.dataset = dataset
         self._stream = stream
         self._maps = []
-        self._current = None
+        self._batch_itr = None
         self._input_schema = dataset.schema
 
     def __iter__(self) -> Iterator[Any]:
@@ -74,12 +74,12 @@ class Streamed:
 
     def __next__(self) -> Any:
         """The next batch of an epoch of its own; starts one if there is none."""
-        if self._current is None:
-            self._current = iter(self)
+        if self._batch_itr is None:
+            self._batch_itr = iter(self)
         try:
-            return next(self._current)
+            return next(self._batch_itr)
         except BaseException:
-            self._current = None
+            self._batch_itr = None
             raise
 
     def __len__(self) -> int:
@@ -93,9 +93,14 @@ class Streamed:
 
     def stop(self) -> None:
         """End the epoch that `next(loader)` began. Epochs of a `for` loop end with the loop."""
-        current, self._current = self._current, None
+        current, self._batch_itr = self._batch_itr, None
         if current is not None:
             cast("Any", current).close()
+
+    @property
+    def _working(self) -> bool:
+        """Whether an epoch that `next(loader)` began is under way."""
+        return self._batch_itr is not None
 
     def peek(self) -> Any:
         """The first batch of the next epoch, which still begins with it."""

@@ -60,10 +60,10 @@ class TorchStream(Streamed, IterableDataset[Any]):
     def __getstate__(self) -> dict[str, Any]:
         """What a spawned worker process gets."""
         if get_spawning_popen() is None:  # a copy, or a file
-            return {**self.__dict__, "_current": None, "_pid": None, "_workers": None}
+            return {**self.__dict__, "_batch_itr": None, "_pid": None, "_workers": None}
         if self._workers is None:
             self._workers = WorkerPositions(self._stream.cursor.next)
-        return {**self.__dict__, "_current": None, "_pid": None}
+        return {**self.__dict__, "_batch_itr": None, "_pid": None}
 
     @property
     def epoch(self) -> int:
