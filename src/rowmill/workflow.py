@@ -33,6 +33,8 @@ from rowmill.sources.paths import local_path
 from rowmill.sources.source import Source, fit_fragments
 from rowmill.sources.transformed import SpooledSource, TransformedSource
 
+_SLICE_COPIES = 6  # of a slice of rows: as read, as made, as measured, and what decoding and allocators take
+
 
 class Workflow:
     """A graph of operators and what they have learnt.
@@ -130,8 +132,9 @@ class Workflow:
         phases = [[resolved.number[id(node)] for node in phase] for phase in resolved.phases()]
         workers = max(1, threads or cores())
         for phase in phases:
-            job = FitJob(data.source, self.output_node, data.schema, self._fitted, phase)
             half = parse_memory(memory) // 2
+            slice_bytes = half // (_SLICE_COPIES * workers)
+            job = FitJob(data.source, self.output_node, data.schema, self._fitted, phase, slice_bytes)
             row_bytes = max(1.0, data.source.row_bytes(job.inputs)) * 3  # as read, as made, and as measured
             fitting = fit_fragments(data.source.fragments, max(1, int(half / workers / row_bytes)))
             engine = self._engine(client or self.client, workers, half)

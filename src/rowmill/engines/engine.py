@@ -6,7 +6,7 @@ order, the results are the same to the bit, because statistics merge exactly.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import polars as pl
@@ -21,8 +21,8 @@ class Job(Protocol):
     @property
     def statistics(self) -> Sequence[Statistic[Any]]: ...
 
-    def frames(self, fragment: Fragment) -> Sequence[pl.DataFrame]:
-        """What each statistic looks at, of this fragment's rows."""
+    def frames(self, fragment: Fragment) -> Iterator[Sequence[pl.DataFrame]]:
+        """What each statistic looks at, of this fragment's rows: a slice of them at a time."""
         ...
 
 
@@ -38,6 +38,6 @@ def fold(job: Job, fragments: Sequence[Fragment]) -> list[Any]:
     """Accumulators that have seen these fragments."""
     seen = [statistic.start() for statistic in job.statistics]
     for fragment in fragments:
-        frames = job.frames(fragment)
-        seen = [s.update(a, frame) for s, a, frame in zip(job.statistics, seen, frames, strict=True)]
+        for frames in job.frames(fragment):
+            seen = [s.update(a, frame) for s, a, frame in zip(job.statistics, seen, frames, strict=True)]
     return seen

@@ -34,15 +34,15 @@ class LocalEngine:
         def work(advance: Any) -> None:
             try:
                 while (fragment := take()) is not None:
-                    frames = job.frames(fragment)
-                    for index in _free_first(locks):
-                        try:
-                            if failed.requested:  # an interrupt does not wait for the rest of the fragment
-                                return
-                            seen[index] = statistics[index].update(seen[index], frames[index])
-                        finally:
-                            locks[index].release()
-                    self._spill(statistics, seen, locks)
+                    for frames in job.frames(fragment):
+                        for index in _free_first(locks):
+                            try:
+                                if failed.requested:  # an interrupt does not wait for the rest of the fragment
+                                    return
+                                seen[index] = statistics[index].update(seen[index], frames[index])
+                            finally:
+                                locks[index].release()
+                        self._spill(statistics, seen, locks)
                     with turn:
                         advance(fragment.rows)
             except BaseException:

@@ -21,6 +21,9 @@ from rowmill.feed.block import Array, Batch, Block, Blocks, Layout, Memory
 from rowmill.feed.pack import Dealer
 from rowmill.feed.plan import Chunk
 from rowmill.feed.show import bytes_text
+from rowmill.heap import trim_heap
+
+_TRIMMED_BYTES = 4 << 20  # of Python objects in a chunk, from which on their memory is returned at once
 
 Read = Callable[[int, int, int], Iterator[Dealer]]  # fragment, first row, rows: the rows in slices, in order
 
@@ -202,8 +205,13 @@ class Filling:
         return not any(missing < at for missing in list(self._missing))
 
     def release(self) -> None:
-        """Let go of what was counted as memory in use."""
+        """Let go of the lists and strings, and of what was counted for them."""
+        freed = self._counted
         self._count(-self._counted)
+        self._ragged.clear()
+        self._objects.clear()
+        if self._layout.objects and freed > _TRIMMED_BYTES:
+            trim_heap()
 
     def batch(self, index: int) -> Batch:
         """Batch `index` of this chunk: views of its block."""

@@ -63,9 +63,11 @@ class Selection:
         for name in self.must_be_full:
             column = frame.get_column(name).alias("values")  # its own name could be read as a pattern
             nulls, is_nested = column.null_count(), column.dtype.is_nested()
-            while isinstance(column.dtype, pl.List | pl.Array):
-                column = column.explode(empty_as_null=False, keep_nulls=False)
-                nulls += column.null_count()
+            values: Any = column.to_arrow() if is_nested else None  # where `explode` would copy the column
+            dtype: Any = column.dtype
+            while isinstance(dtype, pl.List | pl.Array):
+                values, dtype = values.flatten(), dtype.inner
+                nulls += values.null_count
             if nulls:
                 mask = f", or get a column {name + NULL_SUFFIX!r} that marks them with nulls={{{name!r}: 'mask'}}"
                 can_mask = self.masks and not is_nested
@@ -239,7 +241,8 @@ class Selector:
         else:
             expression = expression.list.eval(pl.element().fill_null(policy)).fill_null([])
         self._ragged.append(spec.name)
-        self._expressions[spec.name] = expression.cast(pl.List(_polars(stored)))
+        as_read = policy == "error" and spec.width is None and np.dtype(stored).name == spec.dtype
+        self._expressions[spec.name] = None if as_read else expression.cast(pl.List(_polars(stored)))
 
     def _add_mask(self, spec: ColumnSchema) -> None:
         name = spec.name + NULL_SUFFIX

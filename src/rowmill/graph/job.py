@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,27 +13,35 @@ from rowmill.graph.operator import Fitted
 from rowmill.graph.program import Program, compile_inputs, made_by, row_changes
 from rowmill.graph.resolve import Resolved
 from rowmill.schema import Schema
-from rowmill.sources.source import Fragment, Source, read_bounded
+from rowmill.sources.source import Fragment, Source, read_bounded, read_slices
 from rowmill.sources.transformed import rows_before
 from rowmill.statistics.statistic import Statistic
 
-_AT_ONCE = 32 << 20  # bytes of a fragment that are decoded at once
+_SLICE_BYTES = 32 << 20
 
 
 class FitJob:
     """All statistics of a phase, in one pass over the data. Programs are compiled where the job runs."""
 
     def __init__(
-        self, source: Source, output: Node, root: Schema, fitted: Mapping[int, Fitted], nodes: Sequence[int]
+        self,
+        source: Source,
+        output: Node,
+        root: Schema,
+        fitted: Mapping[int, Fitted],
+        nodes: Sequence[int],
+        slice_bytes: int = _SLICE_BYTES,
     ) -> None:
+        """`slice_bytes`: the most bytes of a fragment that are in memory at once, where operators work row by row."""
         self._source = source
+        self._slice_bytes = slice_bytes
         self._output = output
         self._root = root
         self._fitted = dict(fitted)
         self._nodes = tuple(nodes)
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = ("_source", "_output", "_root", "_fitted", "_nodes")
+        kept = ("_source", "_output", "_root", "_fitted", "_nodes", "_slice_bytes")
         return {name: self.__dict__[name] for name in kept}
 
     @cached_property
@@ -81,16 +89,24 @@ class FitJob:
         wanted = {name for _, program in self._programs for name in program.inputs}
         return tuple(name for name in self._root.column_names if name in wanted)
 
-    def frames(self, fragment: Fragment) -> Sequence[pl.DataFrame]:
+    def frames(self, fragment: Fragment) -> Iterator[Sequence[pl.DataFrame]]:
         try:
-            return self._frames(fragment)
+            start = self._rows_before.get(fragment.unit, 0) + fragment.start
+            for frame in self._slices(fragment):
+                yield self._made(frame, start)
+                start += frame.height
         except BaseException as error:
             error.add_note(f"while fitting on {self._source.describe(fragment)}")
             raise
 
-    def _frames(self, fragment: Fragment) -> Sequence[pl.DataFrame]:
-        frame = read_bounded(self._source, fragment, self.inputs, _AT_ONCE)
-        start = self._rows_before.get(fragment.unit, 0) + fragment.start
+    def _slices(self, fragment: Fragment) -> Iterator[pl.DataFrame]:
+        """The rows of a fragment, a slice at a time, or all at once where operators look at whole partitions."""
+        if self.rowwise:
+            return read_slices(self._source, fragment, self.inputs, self._slice_bytes)
+        return iter([read_bounded(self._source, fragment, self.inputs, self._slice_bytes)])
+
+    def _made(self, frame: pl.DataFrame, start: int) -> Sequence[pl.DataFrame]:
+        """What each statistic looks at, of these rows, the first of which is row `start` of the table."""
         made: dict[int, pl.DataFrame] = {}
         for numbers, program in self._programs:
             wide = program.run(frame, start)

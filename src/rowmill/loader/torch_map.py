@@ -23,9 +23,10 @@ from rowmill.feed.block import Array, Batch
 from rowmill.feed.layout import Nulls, Selector, packed_dtype
 from rowmill.feed.stored import as_rows
 from rowmill.feed.stream import Stream, Table
+from rowmill.heap import trim_heap
 from rowmill.lock import Lock
 from rowmill.sizes import parse_memory
-from rowmill.sources.source import Fragment, fit_fragments
+from rowmill.sources.source import Fragment, fit_fragments, read_bounded
 from rowmill.store.cache import open_cache
 
 _PARTS = 8  # of the memory setting, one of them for a decoded fragment
@@ -82,6 +83,8 @@ class MapStyle(TorchDataset[Any]):
         self._dtypes = {name: packed_dtype(schema[name].dtype) for name in self.columns}
         self._dtypes |= dict.fromkeys(self._floats, np.dtype("float32"))
         self._memory = parse_memory(memory)
+        self._has_objects = bool(self._selection.layout.objects)
+        self._slice_bytes = self._memory // (2 * _PARTS if self._has_objects else _PARTS)
         # A fragment is decoded beside those that are held, and takes about three times its size meanwhile.
         most = max(1, int(self._memory / _PARTS / max(1.0, self._source.row_bytes(self.columns))))
         self._fragments = fit_fragments(self._source.fragments, most)
@@ -156,17 +159,21 @@ class MapStyle(TorchDataset[Any]):
         with self._lock:
             self._held[number] = columns
             self._sizes[number] = sum(_nbytes(column) for column in columns.values())
-            while len(self._held) > 1 and self.held_bytes > self._memory // 2:
-                self._held.popitem(last=False)
+            dropped = 0
+            while len(self._held) > 1 and self.held_bytes > self._memory // (
+                4 if self._selection.layout.objects else 3
+            ):
+                dropped += self._sizes[self._held.popitem(last=False)[0]]
+        if dropped and self._selection.layout.objects:
+            trim_heap()  # Python objects: the C library would keep their memory
         return columns
 
     def _forked(self) -> bool:
         return self._pid is not None and os.getpid() != self._pid
 
     def _decode(self, fragment: Fragment) -> dict[str, Array]:
-        frame = self._selection.prepare(
-            self._source.read(fragment, self._selection.columns), self._source.describe(fragment)
-        )
+        read = read_bounded(self._source, fragment, self._selection.columns, self._slice_bytes)
+        frame = self._selection.prepare(read, self._source.describe(fragment))
         arrays = {name: frame.get_column(name).to_numpy() for name in self.columns}
         arrays |= {name: arrays[name].astype(np.float32) for name in self._floats}
         return {n: a.view(bool) if self._dtypes[n] == np.dtype(bool) else a for n, a in arrays.items()}

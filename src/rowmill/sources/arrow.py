@@ -14,6 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import LocalFileSystem
 
+from rowmill.sources.footers import Leaf, leaves_of
+from rowmill.sources.pool import returning_pool
+
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
@@ -50,21 +53,30 @@ def stream_parquet_rows(
     verify: bool = True,
 ) -> Iterator[pa.RecordBatch]:
     """The rows that `read_parquet_rows` reads, `batch_rows` at a time. Those before them in their row group are decoded
-    too, and dropped."""
+    too, and dropped.
+
+    Freed memory goes back to the system at once (`pool`).
+    """
     read_bytes = _READ_BYTES if filesystem is not None else _LOCAL_READ_BYTES
-    with (filesystem or LocalFileSystem()).open_input_file(path) as file:
+    pool = returning_pool()
+    with pa.OSFile(path, memory_pool=pool) if filesystem is None else filesystem.open_input_file(path) as file:
         footer = pq.read_metadata(file)
         groups, at = _groups(footer, start, rows)
-        reader = pq.ParquetFile(
-            file, metadata=footer, pre_buffer=False, buffer_size=read_bytes, page_checksum_verification=verify
-        )
-        for batch in reader.iter_batches(batch_rows, row_groups=groups, columns=list(columns), use_threads=False):
+        indices = [i for i, leaf in enumerate(_leaves(footer)) if leaf.column in columns]
+        reader = pq.core.ParquetReader(memory_pool=pool)  # ParquetFile cannot be given a pool
+        reader.open(file, metadata=footer, pre_buffer=False, buffer_size=read_bytes, page_checksum_verification=verify)
+        for found in reader.iter_batches(batch_rows, row_groups=groups, column_indices=indices, use_threads=False):
+            batch = found.select(list(columns))
             first, last = max(start - at, 0), min(start + rows - at, batch.num_rows)
             if first < last:
                 yield batch.slice(first, last - first)
             at += batch.num_rows
             if at >= start + rows:
                 return
+
+
+def _leaves(footer: pq.FileMetaData) -> tuple[Leaf, ...]:
+    return leaves_of(footer.schema.to_arrow_schema(), footer.schema)
 
 
 def _groups(footer: pq.FileMetaData, start: int, rows: int) -> tuple[list[int], int]:

@@ -7,6 +7,7 @@ the first row of a file is decoded.
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 from pyarrow.fs import LocalFileSystem
 
 from rowmill.errors import DataFileError, os_reason
+from rowmill.heap import trim_heap
 from rowmill.sources.paths import Files
 from rowmill.sources.pins import Pin, Pins, pin, settle, version
 from rowmill.sources.types import arrow_types
@@ -25,6 +27,9 @@ from rowmill.threads import map_threads
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
+
+
+_MANY_CELLS = 10_000  # row groups times columns; PyArrow takes about a kilobyte for each while it reads a footer
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,10 @@ def read_footers(files: Files) -> Footers:
     else:
         found = [one for several in map_threads(run, lots, threads, "rowmill-footers") for one in several]
     group_rows = [rows for rows, _, _ in found]
+    if sum(len(rows) for rows in group_rows) * max(map(len, known.leaves), default=0) > _MANY_CELLS:
+        known.forget_last()
+        gc.collect()  # PyArrow's footers and their schemas refer to each other
+        trim_heap()
     places, pins = [place for _, place, _ in found], Pins(files, [pinned for _, _, pinned in found])
     return Footers(group_rows, known.schemas, known.leaves, places, pins)
 
@@ -89,15 +98,20 @@ class _Known:
         arrow = footer.schema.to_arrow_schema().remove_metadata()
         with self._lock:
             if arrow not in self._places:
-                types, leaves = arrow_types(arrow), _leaves(arrow, footer.schema)
+                types, leaves = arrow_types(arrow), leaves_of(arrow, footer.schema)
                 self.schemas.append(types)
                 self.leaves.append(leaves)
                 self._places[arrow] = len(self.schemas) - 1
         self._last = (footer.schema, stored, self._places[arrow])
         return self._places[arrow]
 
+    def forget_last(self) -> None:
+        """Let go of the last footer, which its schema keeps alive."""
+        self._last = None
 
-def _leaves(schema: pa.Schema, stored: Any) -> tuple[Leaf, ...]:
+
+def leaves_of(schema: pa.Schema, stored: Any) -> tuple[Leaf, ...]:
+    """The leaves of a file whose schema is given as Arrow's and as Parquet's."""
     names = [field.name for field in schema for _ in range(_leaf_count(field.type))]
     if len(names) != len(stored):
         raise ValueError(f"{len(stored)} stored columns for a schema of {len(names)}")

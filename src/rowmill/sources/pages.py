@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 from isal.isal_zlib import crc32
 
 from rowmill.errors import DataFileError
@@ -19,6 +20,7 @@ from rowmill.sources.footers import Leaf
 from rowmill.sources.slices import ColumnSize
 from rowmill.sources.thrift import Page, RowGroup, page_header, parse_footer
 
+_UNCHECKED = -1
 _HEADER = 512  # bytes read to find a page header; statistics of long strings make it longer
 _LONGEST_HEADER = 16 << 20
 _BUFFER = 4 << 20  # bytes of a page that are read at once to sum them
@@ -42,18 +44,18 @@ class PageTable:
             raise self._damaged("row groups with other numbers of rows than the footer")
         for number, group in enumerate(self.groups):
             self._check_group(number, group)
-        self._checked: set[tuple[int, int]] = set()  # row group and leaf
+        self._largest = np.full((len(self.groups), len(leaves)), _UNCHECKED)  # bytes of the largest page, decompressed
         self._sums: dict[tuple[int, int], list[tuple[int, int, int]]] = {}  # position, size and CRC-32 of pages
-        self._largest: dict[tuple[int, int], int] = {}  # the largest page of each, decompressed
 
     def _damaged(self, what: str, group: int | None = None) -> DataFileError:
         where = self.path if group is None else f"{self.path}, row group {group}"
         return DataFileError(f"{where} is damaged: it has {what}; write the file again or leave it out")
 
     def _check_group(self, number: int, group: RowGroup) -> None:
-        if len(group.columns) != len(self._leaves):
-            raise self._damaged(f"{len(group.columns)} columns where the schema has {len(self._leaves)}", number)
-        for leaf, chunk in zip(self._leaves, group.columns, strict=True):
+        if group.width != len(self._leaves):
+            raise self._damaged(f"{group.width} columns where the schema has {len(self._leaves)}", number)
+        for place, leaf in enumerate(self._leaves):
+            chunk = group.column(place)
             if chunk.values < group.rows or (chunk.values > group.rows and not leaf.repeated):
                 raise self._damaged(
                     f"{chunk.values:,} values in column {leaf.column!r} and {group.rows:,} rows", number
@@ -75,29 +77,31 @@ class PageTable:
         for group in groups:
             for leaf in leaves:
                 name, repeated = self._leaves[leaf].column, self._leaves[leaf].repeated
-                found[name] = found[name].plus(self.groups[group].columns[leaf], repeated)
+                found[name] = found[name].plus(self.groups[group].column(leaf), repeated)
         return list(found.values())
 
     def largest_page(self, groups: Iterable[int], columns: Sequence[str]) -> int:
         """The most bytes that a page of these columns, which have been checked, takes once decompressed."""
         leaves = self.leaf_numbers(columns)
-        return max((self._largest[group, leaf] for group in groups for leaf in leaves), default=0)
+        return max((int(self._largest[group, leaf]) for group in groups for leaf in leaves), default=0)
 
     def check(self, groups: Iterable[int], columns: Sequence[str], verify: bool) -> None:
         """Raise `DataFileError` if a page of these columns cannot be what its header says, or (with `verify`) is not
         what its checksum says."""
         leaves = self.leaf_numbers(columns)
         cells = [(group, leaf) for group in groups for leaf in leaves]
-        todo = [cell for cell in cells if cell not in self._checked or (verify and self._sums.get(cell))]
+        todo = [cell for cell in cells if self._largest[cell] == _UNCHECKED or (verify and cell in self._sums)]
         if not todo:
             return
         with open_handle(self.path, os.O_RDONLY) as file:
             handle = file.fileno()
             for group, leaf in todo:
-                if (group, leaf) not in self._checked:
-                    self._sums[group, leaf] = self._check_pages(handle, group, leaf)
-                    self._checked.add((group, leaf))
-                if verify:
+                if self._largest[group, leaf] == _UNCHECKED:
+                    sums, largest = self._check_pages(handle, group, leaf)
+                    if sums:
+                        self._sums[group, leaf] = sums
+                    self._largest[group, leaf] = largest
+                if verify and (group, leaf) in self._sums:
                     self._verify(handle, group, leaf)
 
     def _verify(self, handle: int, number: int, leaf: int) -> None:
@@ -108,9 +112,10 @@ class PageTable:
                     f"a page of column {column!r} at byte {at:,} whose checksum does not match its bytes", number
                 )
 
-    def _check_pages(self, handle: int, number: int, leaf: int) -> list[tuple[int, int, int]]:
-        """Check the headers of a column's pages; returns position, size and checksum of those that have one."""
-        chunk, column = self.groups[number].columns[leaf], self._leaves[leaf].column
+    def _check_pages(self, handle: int, number: int, leaf: int) -> tuple[list[tuple[int, int, int]], int]:
+        """Check the headers of a column's pages; returns position, size and checksum of those that have one, and the
+        bytes of the largest once decompressed."""
+        chunk, column = self.groups[number].column(leaf), self._leaves[leaf].column
         at, values, largest = chunk.start, 0, 0
         sums: list[tuple[int, int, int]] = []
         while values < chunk.values:
@@ -124,8 +129,7 @@ class PageTable:
             at += page.compressed
             values += page.values if page.holds_data else 0
             largest = max(largest, page.uncompressed)
-        self._largest[number, leaf] = largest
-        return sums
+        return sums, largest
 
     def _header(self, handle: int, at: int, number: int, column: str) -> Page:
         size = _HEADER

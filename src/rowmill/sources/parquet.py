@@ -17,8 +17,8 @@ import polars as pl
 import pyarrow as pa
 
 from rowmill.errors import DataFileError, MemoryLimitError
-from rowmill.lock import Lock
 from rowmill.schema import Schema
+from rowmill.sources.batch_copy import BatchCopies
 from rowmill.sources.drift import unify
 from rowmill.sources.fingerprint import of_values, stamp_pins
 from rowmill.sources.footers import read_footers
@@ -26,7 +26,7 @@ from rowmill.sources.hive import check_columns, hive_columns, with_hive
 from rowmill.sources.names import columns as exactly
 from rowmill.sources.paths import Files
 from rowmill.sources.scans import Scan, Scans
-from rowmill.sources.slices import ColumnSize, Index, Slicer
+from rowmill.sources.slices import ColumnSize, Slicer
 from rowmill.sources.source import Fragment
 from rowmill.sources.types import conform, schema_of
 from rowmill.sources.widths import Widths, is_uneven
@@ -60,9 +60,7 @@ class ParquetSource:
         self._starts = [(0, *accumulate(rows)) for rows in footers.group_rows]
         self._schema = schema_of(self.dtypes)
         self._widths = Widths(self.dtypes)
-        self._lock, self._large_pages = Lock(), Lock()
-        self._indexes: dict[tuple[Fragment, tuple[str, ...]], Index] = {}
-        self._indexing: dict[tuple[Fragment, tuple[str, ...]], Lock] = {}
+        self._copies = BatchCopies()
         self._dense: dict[str, float | None] = {}
         self._leaves = [footers.leaves[place] for place in footers.schema_of_file]
         self._scans = Scans(files.paths, self._pins)
@@ -95,9 +93,11 @@ class ParquetSource:
         else:
             yield from self._read_slices(fragment, columns, max_bytes)
 
-    def _read_slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
+    def _read_slices(
+        self, fragment: Fragment, columns: Sequence[str], max_bytes: int, *, copies: bool = True
+    ) -> Iterator[pl.DataFrame]:
         check_columns(columns, self.dtypes, self.files.name(fragment.unit))
-        slices, rows = self._slices(fragment, columns, max_bytes), 0
+        slices, rows = self._slices(fragment, columns, max_bytes, self._copies if copies else None), 0
         while True:
             with self._pins.unchanged(fragment.unit, partial(self.describe, fragment)):
                 frame = next(slices, None)
@@ -112,45 +112,27 @@ class ParquetSource:
                 f"it again or leave it out"
             )
 
-    def _slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
+    def _slices(
+        self, fragment: Fragment, columns: Sequence[str], max_bytes: int, copies: BatchCopies | None
+    ) -> Iterator[pl.DataFrame]:
         sizes, groups = self._sizes(fragment, columns), self._groups(fragment)
         if not sizes:
             yield pl.DataFrame(height=fragment.rows)
             return
+        largest = 0
         if self.files.filesystem is None:
             pages, names = self._scan(fragment.unit).pages, [size.name for size in sizes]
             pages.check(groups, names, self._verify)
             largest = pages.largest_page(groups, names)
-        else:
-            largest = 0
-        whole = self._whole_groups(fragment)
-        slicer = Slicer(self._decode, self._stream, partial(self._index, whole), sizes, whole)
-        slices = slicer.slices(fragment, max_bytes)
-        if largest <= max_bytes:
-            yield from slices
-            return
         if max_bytes < _LARGE and 3 * largest > 2 * _MEMORY * max_bytes:
             raise MemoryLimitError(
                 f"{self.describe(fragment)} has a page of {largest / 1e6:,.0f} MB, which can only be decompressed as a "
                 f"whole and takes more than two thirds of the memory setting; pass "
                 f"memory='{3 * largest // 2_000_000 + 1}MB', or write the file with smaller pages"
             )
-        while True:
-            with self._large_pages:  # one at a time
-                frame = next(slices, None)
-            if frame is None:
-                return
-            yield frame
-
-    def _index(self, groups: Fragment, columns: Sequence[str], rows_at_once: int) -> Index:
-        """Where in these row groups how many bytes of these columns are; made once, by the thread that asks first."""
-        key = (groups, tuple(columns))
-        with self._lock:
-            lock = self._indexing.setdefault(key, Lock())
-        with lock:
-            if key not in self._indexes:
-                self._indexes[key] = Index.of(self._stream(groups, columns, rows_at_once))
-            return self._indexes[key]
+        whole = self._whole_groups(fragment)
+        slicer = Slicer(self._decode, self._stream, sizes, whole, copies, large_pages=largest > max_bytes)
+        yield from slicer.slices(fragment, max_bytes)
 
     def _sizes(self, fragment: Fragment, columns: Sequence[str]) -> list[ColumnSize]:
         """The decoded bytes of the stored ones of these columns in the row groups of a fragment."""
@@ -216,12 +198,16 @@ class ParquetSource:
 
     def row_bytes(self, columns: Sequence[str]) -> float:
         """The mean of some rows; of lists and strings, what the footers say of row groups where that is more."""
-        found = {c: self._widths.of([c], self) for c in columns}
+        found = {c: self._widths.of([c], self, self._first_rows) for c in columns}
         uneven = [c for c in columns if c in self._stored and is_uneven(self.dtypes[c])]
         if uneven and self.files.filesystem is None:
             for name, most in self._densest(tuple(uneven)).items():
                 found[name] = most if most > _UNEVEN * found[name] else found[name]
         return sum(found.values())
+
+    def _first_rows(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> pl.DataFrame:
+        """Some rows from the start of a fragment, without a temporary copy of it."""
+        return next(self._read_slices(fragment, columns, max_bytes, copies=False))
 
     def _densest(self, columns: tuple[str, ...]) -> dict[str, float]:
         """For each column the most bytes a row in any large row group, as far as a number of footers tells."""

@@ -1,9 +1,9 @@
 """Rows of Parquet files in slices of a bounded size, however large their row groups and however uneven their rows.
 
-The sizes of columns come from the footer. Where lists and strings are large, an index says how many bytes they take up
-to which row: it is made once, by streaming these columns a few rows at a time. A slice is then read as many columns at
-a time as may be in memory together, because Polars loads whole column chunks on the way to a slice. Called by
-`parquet`.
+The sizes of columns come from the footer. Row groups that fit are read whole, by Polars. Columns of numbers in larger
+row groups are read by Polars, as many rows at a time as fit, and as many columns as may be in memory together. Columns
+that Polars would have to decode whole (lists and strings) or load whole are streamed by PyArrow a few rows at a time;
+where that would decode a row group many times, from a temporary copy (`batch_copy`). Called by `parquet`.
 """
 
 from __future__ import annotations
@@ -11,18 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from rowmill.sources.batch_copy import BatchCopies
+from rowmill.sources.pool import returning_pool
 from rowmill.sources.source import Fragment
 from rowmill.sources.thrift import ColumnChunk
 
 _WIDTHS = {0: 1, 1: 4, 2: 8, 3: 8, 4: 4, 5: 8}  # of Parquet's physical types; byte arrays have none
-_PARTS = 512  # as many times as large as the mean may the rows be that are streamed at once
-_MOST_ROWS = 1_024
-_STREAMED_ROWS = 8_192  # of columns whose rows are all of one size
+_UNEVEN_SPREAD = 512  # rows streamed at once fit if they are on average this many times as large as the mean
+_EVEN_SPREAD = 8
+_MOST_UNEVEN_ROWS, _MOST_EVEN_ROWS = 1_024, 65_536  # rows streamed at once
+_MOST_JOINED = 256  # batches at once: each takes some kilobytes, even if it holds one number
+_COPIED_PART = 8  # a part that is this many times smaller than its row group is read from a copy of it
 
 Read = Callable[[Fragment, Sequence[str]], pl.DataFrame]
 Stream = Callable[[Fragment, Sequence[str], int], Iterator[pa.RecordBatch]]  # the last argument: rows of a batch
@@ -41,48 +43,36 @@ class ColumnSize:
     def plus(self, chunk: ColumnChunk, repeated: bool) -> ColumnSize:
         """The size together with that of another column chunk. Dictionaries may stand for more than footers tell."""
         if chunk.is_text:
-            decoded = 16 * chunk.values + max(chunk.raw_bytes or 0, chunk.uncompressed)
+            decoded = 16 * chunk.values + max(chunk.raw_bytes, chunk.uncompressed)
         else:
             decoded = max(_WIDTHS.get(chunk.physical, 16) * chunk.values, chunk.uncompressed)
         uneven, text = self.uneven or repeated or chunk.is_text, self.text or chunk.is_text
         return ColumnSize(self.name, self.decoded + decoded, self.stored + chunk.compressed, uneven, text)
 
+    @property
+    def loaded(self) -> int:
+        """What Polars has in memory at once on the way to a slice of the column."""
+        return self.stored + (self.decoded if self.text else 0)
 
-@dataclass(frozen=True)
-class Index:
-    """How many bytes some columns take from the start of their row groups up to which row, block by block."""
-
-    rows: NDArray[np.int64]
-    nbytes: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, batches: Iterable[pa.RecordBatch]) -> Index:
-        sizes = [(batch.num_rows, batch.nbytes) for batch in batches]
-        return cls(np.cumsum([rows for rows, _ in sizes]), np.cumsum([nbytes for _, nbytes in sizes], dtype=np.float64))
-
-    def cut(self, first: int, last: int, max_bytes: float, even: float) -> Iterator[tuple[int, int]]:
-        """Rows `first` to `last` in runs of at most `max_bytes`, or of one block. `even`: bytes of a row's other
-        columns."""
-        ends = self.nbytes + even * self.rows
-        while first < last:
-            block = int(np.searchsorted(self.rows, first, "right"))
-            before = float(ends[block - 1]) if block else 0.0
-            stop = max(block + 1, int(np.searchsorted(ends, before + max_bytes, "right")))
-            end = min(last, int(self.rows[stop - 1]))
-            yield first, end - first
-            first = end
+    def is_streamed(self, max_bytes: int) -> bool:
+        """Whether slices of at most `max_bytes` are streamed by PyArrow rather than read by Polars."""
+        return self.loaded > max_bytes or (self.uneven and self.decoded > max_bytes // 4)
 
 
 @dataclass(frozen=True, slots=True)
 class Slicer:
-    """Reads a fragment in slices. `groups`: all rows of the row groups that hold it. `index` is called for columns that
-    are large and uneven, with the number of rows that may be streamed at once."""
+    """Reads a fragment in slices. `groups`: all rows of the row groups that hold it.
+
+    `copies` is where temporary copies are kept, or None if none may be made. `large_pages`: whether single pages are
+    larger than a slice, so that no stream may be left open between two slices.
+    """
 
     read: Read
     stream: Stream
-    index: Callable[[Sequence[str], int], Index]
     sizes: Sequence[ColumnSize]
     groups: Fragment
+    copies: BatchCopies | None
+    large_pages: bool = False
 
     def slices(self, fragment: Fragment, max_bytes: int) -> Iterator[pl.DataFrame]:
         """The rows of the fragment in frames of about `max_bytes` at most, columns in the order of `sizes`."""
@@ -90,61 +80,86 @@ class Slicer:
         if sum(size.decoded for size in self.sizes) <= max_bytes or not fragment.rows:
             yield self.read(fragment, names)
             return
-        parts = _parts(self.sizes, max_bytes)
-        for rows in self._cut(fragment, max_bytes):
-            frames = [self._part(rows, part, max_bytes) for part in parts]
-            found = {column.name: column for frame in frames for column in frame.get_columns()}
-            yield pl.DataFrame({name: found[name] for name in names})
+        streamed = [size for size in self.sizes if size.is_streamed(max_bytes)]
+        parts = _parts([size for size in self.sizes if size not in streamed], max_bytes // 2)
+        even = sum(size.decoded for part in parts for size in part) / max(1, self.groups.rows)
+        runs = self._streamed(fragment, streamed, max_bytes, even) if streamed else _even(fragment, max_bytes, even)
+        for rows, frame in runs:
+            frames = [frame, *(self.read(rows, [size.name for size in part]) for part in parts)]
+            found = {column.name: column for part in frames for column in part.get_columns()}
+            yield pl.DataFrame([found[name] for name in names])
 
-    def _part(self, rows: Fragment, part: Sequence[ColumnSize], max_bytes: int) -> pl.DataFrame:
-        names = [size.name for size in part]
-        if sum(_loaded(size) for size in part) <= max_bytes:
-            return self.read(rows, names)
-        return _frame(self.stream(rows, names, self._at_once(part, max_bytes)))
+    def _streamed(
+        self, fragment: Fragment, sizes: Sequence[ColumnSize], max_bytes: int, even: float
+    ) -> Iterator[tuple[Fragment, pl.DataFrame]]:
+        """Runs of rows with these columns of theirs. `even`: bytes of a row's other columns."""
+        start = 0
+        for batch in self._batches(fragment, sizes, max_bytes, even):
+            frame = pl.from_arrow(batch)
+            assert isinstance(frame, pl.DataFrame)
+            yield fragment.slice(start, batch.num_rows), frame
+            start += batch.num_rows
 
-    def _cut(self, fragment: Fragment, max_bytes: int) -> Iterator[Fragment]:
-        uneven = [size for size in self.sizes if size.uneven and size.decoded > max_bytes // 4]
-        even = sum(size.decoded for size in self.sizes if size not in uneven) / max(1, self.groups.rows)
-        if not uneven:
-            each = max(1, int(max_bytes / max(1.0, even)))
-            runs: Iterable[tuple[int, int]] = (
-                (start, min(each, fragment.rows - start)) for start in range(0, fragment.rows, each)
-            )
-        else:
-            found = self.index([size.name for size in uneven], self._at_once(uneven, max_bytes))
-            before = fragment.start - self.groups.start
-            runs = found.cut(before, before + fragment.rows, max_bytes / 2, even)
-            runs = ((start - before, rows) for start, rows in runs)
-        return (fragment.slice(start, rows) for start, rows in runs)
+    def _batches(
+        self, fragment: Fragment, sizes: Sequence[ColumnSize], max_bytes: int, even: float
+    ) -> Iterator[pa.RecordBatch]:
+        names, at_once = [size.name for size in sizes], self._rows_at_once(sizes, max_bytes)
 
-    def _at_once(self, sizes: Sequence[ColumnSize], max_bytes: int) -> int:
+        def streamed(rows: Fragment) -> Iterator[pa.RecordBatch]:
+            return _joined(self.stream(rows, names, at_once), max_bytes // 2, even)
+
+        is_small_part = fragment.start > self.groups.start and _COPIED_PART * fragment.rows < self.groups.rows
+        if self.copies is not None and (is_small_part or self.large_pages):
+            copy = self.copies.get((self.groups, tuple(names), max_bytes), lambda: streamed(self.groups))
+            if copy is not None:
+                return copy.read(fragment.start - self.groups.start, fragment.rows)
+        return streamed(fragment)
+
+    def _rows_at_once(self, sizes: Sequence[ColumnSize], max_bytes: int) -> int:
         """Rows of these columns that are streamed at once."""
-        if not any(size.uneven for size in sizes):
-            return _STREAMED_ROWS
+        uneven = any(size.uneven for size in sizes)
+        spread, most = (_UNEVEN_SPREAD, _MOST_UNEVEN_ROWS) if uneven else (_EVEN_SPREAD, _MOST_EVEN_ROWS)
         mean = sum(size.decoded for size in sizes) / max(1, self.groups.rows)
-        return max(1, min(_MOST_ROWS, int(max_bytes / _PARTS / max(1.0, mean))))
+        return max(1, min(most, int(max_bytes / spread / max(1.0, mean))))
 
 
-def _loaded(size: ColumnSize) -> int:
-    """What Polars has in memory at once on the way to a slice of a column."""
-    return size.stored + (size.decoded if size.text else 0)
+def _even(fragment: Fragment, max_bytes: int, row_bytes: float) -> Iterator[tuple[Fragment, pl.DataFrame]]:
+    """Runs of as many rows as fit, with no columns yet."""
+    each = max(1, int(max_bytes / max(1.0, row_bytes)))
+    for start in range(0, fragment.rows, each):
+        yield fragment.slice(start, min(each, fragment.rows - start)), pl.DataFrame()
 
 
 def _parts(sizes: Sequence[ColumnSize], max_bytes: int) -> list[list[ColumnSize]]:
-    """The columns in groups that may be read together; those that are too large by themselves come alone."""
+    """The columns in groups that Polars may read together."""
     parts: list[list[ColumnSize]] = []
     room = 0
     for size in sizes:
-        if not parts or _loaded(size) > room:
+        if not parts or size.loaded > room:
             parts.append([])
             room = max_bytes
         parts[-1].append(size)
-        room -= _loaded(size)
+        room -= size.loaded
     return parts
 
 
-def _frame(batches: Iterable[pa.RecordBatch]) -> pl.DataFrame:
-    frame = pl.from_arrow(pa.Table.from_batches(list(batches)).combine_chunks())
-    assert isinstance(frame, pl.DataFrame)
-    pa.default_memory_pool().release_unused()  # else PyArrow keeps what it took for the batches
-    return frame
+def _joined(batches: Iterable[pa.RecordBatch], max_bytes: int, even: float) -> Iterator[pa.RecordBatch]:
+    """The batches joined to larger ones of at most `max_bytes`, if they are not larger by themselves."""
+    found: list[pa.RecordBatch] = []
+    nbytes = 0.0
+    for batch in batches:
+        own = batch.nbytes + even * batch.num_rows
+        if found and nbytes + own > max_bytes:
+            yield _one(found)
+            found, nbytes = [], 0.0
+            pa.default_memory_pool().release_unused()
+        elif len(found) == _MOST_JOINED:
+            found = [_one(found)]
+        found.append(batch)
+        nbytes += own
+    if found:
+        yield _one(found)
+
+
+def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches, memory_pool=returning_pool())

@@ -8,7 +8,8 @@ module allocate or loop beyond its own size. Parquet encodes both structures in 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from array import array
+from dataclasses import dataclass, fields
 
 _MAX_DEPTH = 24
 _TRUE, _BYTE, _INTEGERS, _DOUBLE, _BINARY, _LISTS, _MAP, _STRUCT = 1, 3, (4, 5, 6), 7, 8, (9, 10), 11, 12
@@ -16,7 +17,7 @@ _TRUE, _BYTE, _INTEGERS, _DOUBLE, _BINARY, _LISTS, _MAP, _STRUCT = 1, 3, (4, 5, 
 
 @dataclass(frozen=True, slots=True)
 class ColumnChunk:
-    """One column of one row group, as the footer describes it. `raw_bytes`: of its strings once decoded, if known."""
+    """One column of one row group, as the footer describes it. `raw_bytes`: of its strings once decoded."""
 
     physical: int
     codec: int
@@ -24,8 +25,8 @@ class ColumnChunk:
     uncompressed: int
     compressed: int
     data_offset: int
-    dictionary_offset: int | None
-    raw_bytes: int | None
+    dictionary_offset: int  # 0: no dictionary
+    raw_bytes: int  # -1: unknown
 
     @property
     def is_text(self) -> bool:
@@ -38,12 +39,25 @@ class ColumnChunk:
         return self.data_offset if not self.dictionary_offset else min(self.dictionary_offset, self.data_offset)
 
 
+_FIELDS = len(fields(ColumnChunk))
+
+
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """Rows of a row group, and its columns in the order of the schema's leaves."""
+    """Rows of a row group, and its columns in the order of the schema's leaves.
+
+    The numbers of all columns stand in one array: files of many small row groups have millions of them.
+    """
 
     rows: int
-    columns: tuple[ColumnChunk, ...]
+    numbers: array[int]
+
+    @property
+    def width(self) -> int:
+        return len(self.numbers) // _FIELDS
+
+    def column(self, leaf: int) -> ColumnChunk:
+        return ColumnChunk(*self.numbers[leaf * _FIELDS : (leaf + 1) * _FIELDS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,23 +211,24 @@ def _footer(data: bytes) -> tuple[int, list[RowGroup]]:
 
 def _row_group(data: bytes, at: int) -> tuple[RowGroup, int]:
     last, rows = 0, -1
-    chunks: list[ColumnChunk] = []
+    numbers = array("q")
     while True:
         last, kind, at = _field(data, at, last)
         if kind == 0:
-            return RowGroup(rows, tuple(chunks)), at
+            return RowGroup(rows, numbers), at
         if last == 3:
             rows, at = _integer(data, at, kind)
         elif last == 1:
             count, at = _structs(data, at, kind)
             for _ in range(count):
                 chunk, at = _column_chunk(data, at)
-                chunks.append(chunk)
+                numbers.extend(chunk)
         else:
             at = _skip(data, at, kind)
 
 
-def _column_chunk(data: bytes, at: int) -> tuple[ColumnChunk, int]:
+def _column_chunk(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
+    """The fields of a `ColumnChunk`."""
     last, chunk = 0, None
     while True:
         last, kind, at = _field(data, at, last)
@@ -234,8 +249,8 @@ def _column_chunk(data: bytes, at: int) -> tuple[ColumnChunk, int]:
 _NUMBERS = {1, 4, 5, 6, 7, 9, 11}
 
 
-def _column_metadata(data: bytes, at: int) -> tuple[ColumnChunk, int]:
-    last, raw_bytes = 0, None
+def _column_metadata(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
+    last, raw_bytes = 0, -1
     found: dict[int, int] = {}
     while True:
         last, kind, at = _field(data, at, last)
@@ -249,12 +264,11 @@ def _column_metadata(data: bytes, at: int) -> tuple[ColumnChunk, int]:
             at = _skip(data, at, kind)
     if not _NUMBERS - {11} <= found.keys():
         raise ValueError("a column without its sizes")
-    sizes = (found[5], found[6], found[7])
-    return ColumnChunk(found[1], found[4], *sizes, found[9], found.get(11), raw_bytes), at
+    return (found[1], found[4], found[5], found[6], found[7], found[9], found.get(11, 0), raw_bytes), at
 
 
-def _size_statistics(data: bytes, at: int) -> tuple[int | None, int]:
-    last, found = 0, None
+def _size_statistics(data: bytes, at: int) -> tuple[int, int]:
+    last, found = 0, -1
     while True:
         last, kind, at = _field(data, at, last)
         if kind == 0:

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from rowmill.sources.names import columns, frame_of
 from rowmill.statistics.moments import leaves
 from rowmill.statistics.spill import Spilled, shards
-from rowmill.statistics.values import from_whole, is_whole, whole, without_nan
+from rowmill.statistics.values import from_whole, is_whole, owned, whole, without_nan
 
 COUNT = "__count__"
 _START = 1 << 10
+_NEW_ROWS, _NEW_BYTES = 1 << 16, 16 << 20  # counted values that may wait to be added up
 _FULL = 0.55  # of the slots; a probe then looks at 1.6 of them on average
 
 
@@ -32,6 +33,8 @@ class Counted:
     table: Tally | None = None
     frames: list[pl.DataFrame] = field(default_factory=list)
     compacted: int = 0  # rows of frames[0], which has each value once
+    compacted_bytes: int = 0  # and its bytes
+    new_bytes: int = 0  # of the other frames
     spilled: Spilled | None = None
 
     @property
@@ -99,15 +102,19 @@ class Counts:
             self._add(seen, table.frame(self.keys[0]))
 
     def _add(self, seen: Counted, counted: pl.DataFrame) -> None:
-        seen.frames.append(counted.with_columns(pl.col(COUNT).cast(pl.Int64)))
-        if sum(frame.height for frame in seen.frames[1:]) > max(seen.compacted, 1 << 16):
+        seen.frames.append(owned(counted.with_columns(pl.col(COUNT).cast(pl.Int64))))
+        seen.new_bytes += int(seen.frames[-1].estimated_size())
+        new_rows = sum(frame.height for frame in seen.frames[1:])
+        if new_rows > max(seen.compacted, _NEW_ROWS) or seen.new_bytes > max(seen.compacted_bytes, _NEW_BYTES):
             self._compact(seen)
 
     def _compact(self, seen: Counted) -> None:
         if len(seen.frames) > 1:
             joined = pl.concat(seen.frames, how="vertical_relaxed")
-            seen.frames = [joined.group_by(columns(self.keys)).agg(pl.col(COUNT).sum())]
+            seen.frames = [owned(joined.group_by(columns(self.keys)).agg(pl.col(COUNT).sum()))]
         seen.compacted = seen.frames[0].height if seen.frames else 0
+        seen.compacted_bytes = int(seen.frames[0].estimated_size()) if seen.frames else 0
+        seen.new_bytes = 0
 
     def _bounded(self, seen: Counted) -> Counted:
         return self.spill(seen) if seen.bytes > self.memory else seen
@@ -121,7 +128,7 @@ class Counts:
         if seen.spilled is None:
             seen.spilled = Spilled.new()
         seen.spilled.write(self._held(seen), self.keys)
-        seen.table, seen.frames, seen.compacted = None, [], 0
+        seen.table, seen.frames, seen.compacted, seen.compacted_bytes, seen.new_bytes = None, [], 0, 0, 0
         return seen
 
     def _held(self, seen: Counted) -> pl.DataFrame | None:
