@@ -14,6 +14,7 @@ ALLOWED = {
     "sizes": {"errors"},
     "progress": set(),
     "display": set(),
+    "heap": set(),
     "lock": set(),
     "threads": set(),
     "handles": set(),
@@ -21,7 +22,7 @@ ALLOWED = {
     "dtypes": {"errors"},
     "column_schema": {"errors", "dtypes", "tags"},
     "schema": {"errors", "dtypes", "tags", "column_schema"},
-    "sources": {"errors", "handles", "lock", "schema", "sizes", "threads", "sources"},
+    "sources": {"errors", "handles", "heap", "lock", "schema", "sizes", "threads", "sources"},
     "sinks": {"errors", "handles", "schema", "sizes", "progress", "threads", "sources", "sinks"},
     "statistics": {"errors", "sources.names", "statistics"},
     "graph": {
@@ -38,7 +39,7 @@ ALLOWED = {
     "ops": {"errors", "schema", "sizes", "sources", "statistics", "graph", "ops"},
     "engines": {"errors", "progress", "sources.source", "sources.spool", "statistics", "threads", "engines"},
     "workflow": {"dataset", "display", "errors", "engines", "graph", "ops", "schema", "sizes", "sources"},
-    "feed": {"errors", "lock", "schema", "sizes", "sources.source", "sources.names", "threads", "feed"},
+    "feed": {"errors", "heap", "lock", "schema", "sizes", "sources.source", "sources.names", "threads", "feed"},
     "store": {"errors", "handles", "lock", "sizes", "sources.paths", "threads", "feed", "store"},
     "cache": {"sources.paths", "store"},
     "dataset": {
@@ -54,6 +55,7 @@ ALLOWED = {
     "loader": {
         "display",
         "errors",
+        "heap",
         "lock",
         "threads",
         "schema",

@@ -89,7 +89,7 @@ class Selector:
         nested: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
         self.schema = schema
-        self.nested = nested or {}  # columns of lists of lists, and the sizes of one row
+        self.nested = nested or {}  # columns that are no plain lists in the table, and the sizes of one row
         self.nulls = nulls
         self.masks = masks
         self._matrices: list[Matrix] = []
@@ -241,7 +241,8 @@ class Selector:
         else:
             expression = expression.list.eval(pl.element().fill_null(policy)).fill_null([])
         self._ragged.append(spec.name)
-        as_read = policy == "error" and spec.width is None and np.dtype(stored).name == spec.dtype
+        as_stored = spec.width is None and spec.name not in self.nested and np.dtype(stored).name == spec.dtype
+        as_read = policy == "error" and as_stored
         self._expressions[spec.name] = None if as_read else expression.cast(pl.List(_polars(stored)))
 
     def _add_mask(self, spec: ColumnSchema) -> None:

@@ -25,11 +25,9 @@ class Shaped:
 
     schema: Schema
     sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    nested: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # lists of lists, to be flattened
-
-    def values(self, name: str) -> int:
-        """How many values a row of this column has."""
-        return math.prod(self.sizes[name])
+    nested: Mapping[str, tuple[int, ...]] = field(
+        default_factory=dict
+    )  # no plain lists in the table: to be flattened, or cast
 
 
 def shaped(table: Any) -> Shaped:
@@ -40,10 +38,13 @@ def shaped(table: Any) -> Shaped:
         if declared.name not in stored:
             raise ColumnError(f"the schema has {declared.name!r}, which is no column of the table; leave it out")
         column, size = _resolved(stored[declared.name], declared)
+        found = stored[declared.name]
         if size is not None:
             sizes[column.name] = size
-            if _LIST.fullmatch(stored[declared.name].dtype):
+            if _LIST.fullmatch(found.dtype):
                 nested[column.name] = size
+        elif column.is_list and found.width != column.width:  # to be delivered as lists of any length
+            nested[column.name] = (found.width,)
         known = {name: value for name, value in declared.properties.items() if name != "value_count"}
         columns.append(column.with_tags(declared.tags).with_properties(known))
     return Shaped(Schema(columns), sizes, nested)
