@@ -97,3 +97,11 @@ def test_matrices_beside_columns_with_a_shape():
     data = declare(dataset(a=[1, 2], l=[[1, 2], [3, 4]], x=[0.5, 1.5]), l=(None, 2))
     (scalars, lists), x_cont, _ = TorchAsyncItr(data, cats=["a", "l"], conts=["x"], batch_size=2).peek()
     assert scalars.tolist() == [[1], [2]] and lists["l"].tolist() == [[1, 2], [3, 4]] and x_cont.shape == (2, 1)
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_a_wrong_shape_of_a_column_that_is_left_out_matters_not(loader):
+    data = declare(dataset(a=[1, 2], b=[3, 4]), b=(None, 3))
+    assert loader(data, 2, columns=["a"]).peek()[0]["a"].tolist() == [1, 2]
+    with pytest.raises(ArgumentError, match="column 'b' the shape"):
+        loader(data, 2)

@@ -51,6 +51,7 @@ class SequenceBatches:
         self._padded = padded
         selector = Selector(schema, nulls, masks=False, nested=shapes.nested)
         selector.check([*self.cat_names, *self.cont_names, *self.label_names])
+        shapes.check([*self.cat_names, *self.cont_names, *self.label_names])
         strings = [name for name in self.cat_names if schema[name].dtype in _STRINGS and not schema[name].is_list]
         numbers = [name for name in self.cat_names if name not in strings]
         for name in self.label_names:

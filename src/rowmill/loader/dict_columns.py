@@ -46,6 +46,7 @@ class DictColumns:
         names = [*self.features, *self.targets, *([] if weight is None else [weight])]
         selector = Selector(schema, policy, nested=shapes.nested)
         selector.check(names)
+        shapes.check(names)
         floats = [name for name in self.targets if schema[name].dtype == "bool"]
         selector.native(names, narrow=narrow, floats=floats if weight is None else [*floats, weight])
         self.selection = selector.selection()

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from rowmill.errors import ArgumentError, ColumnError
+from rowmill.errors import ArgumentError
 from rowmill.schema import ColumnSchema, Schema
 
 _LIST = re.compile(r"list\[(.+?)(?:, \d+)?\]")
@@ -21,57 +21,76 @@ _NUMBERS = re.compile(r"u?int(8|16|32|64)|float(16|32|64)|bool")
 
 @dataclass(frozen=True)
 class Shaped:
-    """The columns as they are stored, and the sizes of one row of those whose shape is fixed."""
+    """The columns as they are stored, and the sizes of one row of those whose shape is fixed.
+
+    `nested` are columns that are no plain lists in the table: to be flattened, or cast. `wrong` says why a column
+    cannot have the shape that is declared; it matters only if the column is delivered.
+    """
 
     schema: Schema
-    sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    nested: Mapping[str, tuple[int, ...]] = field(
-        default_factory=dict
-    )  # no plain lists in the table: to be flattened, or cast
+    sizes: Mapping[str, tuple[int, ...]]
+    nested: Mapping[str, tuple[int, ...]]
+    wrong: Mapping[str, str]
+
+    def check(self, names: Iterable[str]) -> None:
+        """Refuse columns whose declared shape is not that of the table."""
+        if found := [self.wrong[name] for name in names if name in self.wrong]:
+            raise ArgumentError(found[0])
 
 
 def shaped(table: Any) -> Shaped:
     """What the table stores, and the shapes that its schema declares."""
-    columns, sizes, nested = [], {}, {}
-    stored = table.source.schema
+    columns: list[ColumnSchema] = []
+    sizes: dict[str, tuple[int, ...]] = {}
+    nested: dict[str, tuple[int, ...]] = {}
+    wrong: dict[str, str] = {}
     for declared in table.schema:
-        if declared.name not in stored:
-            raise ColumnError(f"the schema has {declared.name!r}, which is no column of the table; leave it out")
-        column, size = _resolved(stored[declared.name], declared)
-        found = stored[declared.name]
-        if size is not None:
-            sizes[column.name] = size
-            if _LIST.fullmatch(found.dtype):
-                nested[column.name] = size
-        elif column.is_list and found.width != column.width:  # to be delivered as lists of any length
-            nested[column.name] = (found.width,)
-        known = {name: value for name, value in declared.properties.items() if name != "value_count"}
+        name = declared.name
+        if name not in table.source.schema:
+            wrong[name] = f"the schema has {name!r}, which is no column of the table; leave it out"
+            columns.append(declared)
+            continue
+        stored = table.source.schema[name]
+        column, size = _resolved(stored, declared)
+        if size is not None and not _fits(column, size):
+            wrong[name] = _mismatch(stored, size)
+        elif size is not None:
+            sizes[name] = size
+            if _LIST.fullmatch(stored.dtype):
+                nested[name] = size
+        elif column.is_list and stored.width != column.width:  # to be delivered as lists of any length
+            nested[name] = (stored.width,)
+        known = {key: value for key, value in declared.properties.items() if key != "value_count"}
         columns.append(column.with_tags(declared.tags).with_properties(known))
-    return Shaped(Schema(columns), sizes, nested)
+    return Shaped(Schema(columns), sizes, nested, wrong)
 
 
 def _resolved(stored: ColumnSchema, declared: ColumnSchema) -> tuple[ColumnSchema, tuple[int, ...] | None]:
-    """The column as it is stored, and the sizes of one row if they are fixed."""
+    """The column as it is stored, and the sizes of one row if they are fixed otherwise than in the table."""
     shape = declared.shape
-    if shape.is_unknown:
-        return stored, None
     size = tuple(dimension.max or 0 for dimension in tuple(shape)[1:])
-    fixed = bool(size) and not shape.is_ragged
+    if not size or shape.is_ragged:
+        return (stored.with_width(None) if stored.is_list and shape.is_ragged else stored), None
     leaf, depth = _leaf(stored.dtype)
-    if depth > 1 and _NUMBERS.fullmatch(leaf) and fixed and len(size) == depth:
+    if depth > 1 and _NUMBERS.fullmatch(leaf) and len(size) == depth:
         return ColumnSchema(stored.name, leaf, properties=stored.properties, is_list=True), size
-    if stored.is_list and not fixed:
-        return (stored.with_width(None) if shape.is_ragged else stored), None
-    if not fixed or (stored.width is not None and size == (stored.width,)):
-        return stored, None
-    width = stored.width if stored.is_list else 1
-    if stored.dtype.startswith("list") or (width is not None and math.prod(size) != width):
-        kind = f"lists of {width} values" if stored.is_list else str(stored.dtype)
-        raise ArgumentError(
-            f"the schema gives column {stored.name!r} the shape {(None, *size)}, and the table holds {kind}; declare "
-            f"the shape that its rows have, with_shape((None, ...))"
-        )
-    return stored, size
+    return stored, None if stored.width is not None and size == (stored.width,) else size
+
+
+def _fits(column: ColumnSchema, size: tuple[int, ...]) -> bool:
+    """Whether rows of this column can have so many values; those of a list of any length are counted in each batch."""
+    if column.dtype.startswith("list"):
+        return False
+    width = column.width if column.is_list else 1
+    return width is None or math.prod(size) == width
+
+
+def _mismatch(stored: ColumnSchema, size: tuple[int, ...]) -> str:
+    kind = f"lists of {stored.width} values" if stored.is_list else str(stored.dtype)
+    return (
+        f"the schema gives column {stored.name!r} the shape {(None, *size)}, and the table holds {kind}; declare the "
+        f"shape that its rows have, with_shape((None, ...))"
+    )
 
 
 def _leaf(dtype: str) -> tuple[str, int]:

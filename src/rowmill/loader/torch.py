@@ -109,6 +109,7 @@ class TorchAsyncItr(TorchStream):
         self._lists = Lists(checked_limits(schema, sparse_names, sparse_max, sparse_as_dense, pad, shapes.sizes))
         self.weight_name = weight_column(schema, sample_weight, (*self.cat_names, *self.cont_names), self.label_names)
         selector = Selector(schema, nulls, masks=False, nested=shapes.nested)
+        shapes.check([*self.cat_names, *self.cont_names, *self.label_names])
         selector.matrix("cats", self.cat_names, index_dtype, integers=True)
         selector.matrix("conts", self.cont_names, "float32")
         selector.matrix("labels", self.label_names, "float32")
