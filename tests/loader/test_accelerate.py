@@ -67,6 +67,25 @@ def test_a_stock_dataloader_on_one_rank_delivers_every_row_once(tmp_path, table)
     assert [sorted(row for step in epoch for row in step) for epoch in result["epochs"]] == [list(range(ROWS))] * 2
 
 
+def test_lists_in_a_stock_dataloader_are_refused_on_one_rank_too(tmp_path):
+    """Accelerate would cut their values off after as many as the batch has rows."""
+    program = """
+from accelerate import Accelerator
+from torch.utils.data import DataLoader
+from rowmill.loader.torch import Loader
+
+table = {"a": [1, 2], "l": [[1, 2, 3], [4]], "y": [0.0, 1.0]}
+accelerator = Accelerator(cpu=True)
+(plain,) = accelerator.prepare(DataLoader(Loader(table, 2, columns=["a"], targets="y"), batch_size=None))
+assert plain[0]["a"].tolist() == [1, 2]
+(own,) = accelerator.prepare(Loader(table, 2, targets="y"))
+assert own[0]["l__values"].tolist() == [1, 2, 3, 4]
+list(accelerator.prepare(DataLoader(Loader(table, 2, targets="y"), batch_size=None)))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert done.returncode == 1 and "it would cut 'l'; pass the Rowmill loader itself" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("size", [1, 2])
 def test_the_trainer_of_transformers_sees_every_row_once_in_each_epoch(tmp_path, table, size):
     pytest.importorskip("transformers")

@@ -156,3 +156,10 @@ def test_weights_padded_lists_boolean_targets_and_the_last_batch():
     assert sorted(next(iter(loader))[0]) == ["__mask", "a"]
     with pytest.raises(RuntimeError, match="after the dataloader has started"):
         loader.input_schema = data.schema[["a"]]
+
+
+def test_shapes_that_the_schema_declares_are_honoured():
+    data = rowmill.Dataset({"a": [1, 2, 3], "l": [[1, 2], [3, 4], [5, 6]]})
+    data.schema["a"], data.schema["l"] = data.schema["a"].with_shape((None, 1)), data.schema["l"].with_shape((None, 2))
+    *_, (last, _) = Loader(data, 2)
+    assert last["a"].tolist() == [[3], [0]] and last["l"].tolist() == [[5, 6], [0, 0]]

@@ -434,3 +434,13 @@ def test_the_input_schema_narrows_the_columns_until_iteration_begins():
     with pytest.raises(ArgumentError, match="last='pad'"):
         Loader(data, 3, last="pad", drop_last=True)
     assert Loader(data, 1, True).shuffle
+
+
+def test_shapes_that_the_schema_declares_are_honoured():
+    data = rowmill.Dataset({"a": [1, 2], "l": [[1, 2], [3, 4]], "m": [[[5, 6]], [[7, 8]]], "y": [0.0, 1.0]})
+    for name, shape in {"a": (None, 1), "l": (None, 2), "m": (None, 1, 2)}.items():
+        data.schema[name] = data.schema[name].with_shape(shape)
+    names = ["a", "l", "m"]
+    for loader in (Loader(data, 2, targets="y"), KerasSequenceLoader(data, 2, "y", cat_names=names, shuffle=False)):
+        features = loader.peek()[0]
+        assert [listed(features[name]) for name in names] == [[[1], [2]], [[1, 2], [3, 4]], [[[5, 6]], [[7, 8]]]]
