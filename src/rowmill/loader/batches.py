@@ -15,10 +15,10 @@ from rowmill.errors import ColumnError
 from rowmill.feed.block import Batch
 from rowmill.feed.layout import Nulls, Selector
 from rowmill.loader import feature_columns as fc
+from rowmill.loader.declared_shapes import DeclaredShapes
 from rowmill.loader.dict_columns import DictColumns, weight_column
 from rowmill.loader.lists import Lists, check_made_names
 from rowmill.loader.settings import MASK, named_or_tagged
-from rowmill.loader.shapes import Shaped
 from rowmill.loader.tensors import Tensors
 from rowmill.schema import Schema, Tags
 
@@ -35,7 +35,7 @@ class SequenceBatches:
 
     def __init__(
         self,
-        shapes: Shaped,
+        shapes: DeclaredShapes,
         columns: fc.Inputs,
         labels: Sequence[str],
         *,
@@ -108,7 +108,7 @@ class DictBatches:
 
     def __init__(
         self,
-        shapes: Shaped,
+        shapes: DeclaredShapes,
         columns: Sequence[str] | None,
         targets: str | Sequence[str] | None,
         *,

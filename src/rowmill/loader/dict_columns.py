@@ -11,8 +11,8 @@ from typing import Any
 
 from rowmill.errors import ArgumentError, ColumnError, DtypeError, closest
 from rowmill.feed.layout import NULL_SUFFIX, Nulls, Selector
+from rowmill.loader.declared_shapes import DeclaredShapes
 from rowmill.loader.settings import named_or_tagged, names_of
-from rowmill.loader.shapes import Shaped
 from rowmill.schema import ColumnSchema, Schema, Tags
 
 
@@ -24,7 +24,7 @@ class DictColumns:
 
     def __init__(
         self,
-        shapes: Shaped,
+        shapes: DeclaredShapes,
         columns: Sequence[str] | None,
         targets: str | Sequence[str] | None,
         weight: str | None,

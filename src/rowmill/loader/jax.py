@@ -23,11 +23,11 @@ from rowmill.feed.ranks import Ranks
 from rowmill.feed.sample import Weights
 from rowmill.feed.stream import Shuffle, Stream, Table
 from rowmill.loader.batches import DictBatches
+from rowmill.loader.declared_shapes import declared_shapes
+from rowmill.loader.init_arguments import keep_arguments
 from rowmill.loader.lists import Lists, checked_limits
-from rowmill.loader.narrowed import dict_arguments
-from rowmill.loader.remembered import remembered
+from rowmill.loader.narrow_columns import dict_arguments
 from rowmill.loader.settings import MASK, Prepares, checked_transforms, given_ranks, last_batch, opened, transformed
-from rowmill.loader.shapes import shaped
 from rowmill.loader.streamed import Streamed
 from rowmill.loader.tensors_jax import JaxTensors, is_narrow
 from rowmill.schema import Schema
@@ -52,7 +52,7 @@ class Loader(Streamed):
     `rowmill.loader.torch.Loader`.
     """
 
-    @remembered
+    @keep_arguments
     def __init__(
         self,
         dataset: Table,
@@ -90,7 +90,7 @@ class Loader(Streamed):
             raise ArgumentError("sparse_as_dense=False, but a batch for JAX is dense; leave it out")
         if sharding is not None:
             _check_shards(sharding, batch_size)
-        last, shapes = last_batch(last, drop_last, "pad"), shaped(dataset)
+        last, shapes = last_batch(last, drop_last, "pad"), declared_shapes(dataset)
         self._form = DictBatches(
             shapes,
             columns,

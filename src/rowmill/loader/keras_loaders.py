@@ -16,10 +16,11 @@ from rowmill.feed.plan import Last
 from rowmill.feed.sample import Weights
 from rowmill.feed.stream import Shuffle, Stream
 from rowmill.loader.batches import DictBatches, SequenceBatches, chosen_inputs
+from rowmill.loader.declared_shapes import declared_shapes
+from rowmill.loader.init_arguments import keep_arguments
 from rowmill.loader.keras_stream import KerasStream
 from rowmill.loader.lists import Form, Limits, Lists, checked_form, checked_limits
-from rowmill.loader.narrowed import dict_arguments, group_arguments
-from rowmill.loader.remembered import remembered
+from rowmill.loader.narrow_columns import dict_arguments, group_arguments
 from rowmill.loader.settings import (
     Prepares,
     checked_transforms,
@@ -30,7 +31,6 @@ from rowmill.loader.settings import (
     opened,
     transformed,
 )
-from rowmill.loader.shapes import shaped
 from rowmill.loader.tensors import Tensors
 from rowmill.schema import Schema, Tags
 from rowmill.store.cache import open_cache
@@ -85,7 +85,7 @@ class MadeStream(KerasStream):
 class SequenceLoader(MadeStream):
     """Settings and batches of `KerasSequenceLoader`."""
 
-    @remembered
+    @keep_arguments
     def __init__(
         self,
         paths_or_dataset: Any,
@@ -132,7 +132,7 @@ class SequenceLoader(MadeStream):
         if buffer_size is not None and memory is not None:
             raise ArgumentError(f"buffer_size={buffer_size!r} and memory={memory!r}: both set the memory; give one")
         table = opened(paths_or_dataset, workflow, engine=engine, reader_kwargs=reader_kwargs, schema=schema)
-        last, shapes = last_batch(last, drop_last), shaped(table)
+        last, shapes = last_batch(last, drop_last), declared_shapes(table)
         self._form = SequenceBatches(
             shapes,
             chosen_inputs(table.schema, feature_columns, cat_names, cont_names),
@@ -186,7 +186,7 @@ class SequenceLoader(MadeStream):
 class DictLoader(MadeStream):
     """Settings and batches of `Loader`."""
 
-    @remembered
+    @keep_arguments
     def __init__(
         self,
         dataset: Any,
@@ -225,7 +225,7 @@ class DictLoader(MadeStream):
     ) -> None:
         super().__init__()
         table = opened(dataset, workflow)
-        last, shapes = last_batch(last, drop_last), shaped(table)
+        last, shapes = last_batch(last, drop_last), declared_shapes(table)
         self._form = DictBatches(
             shapes,
             columns,

@@ -19,11 +19,11 @@ from rowmill.feed.plan import Last
 from rowmill.feed.sample import Weights
 from rowmill.feed.stream import Shuffle, Stream
 from rowmill.loader.batches import DictBatches
+from rowmill.loader.declared_shapes import declared_shapes
+from rowmill.loader.init_arguments import keep_arguments
 from rowmill.loader.lists import Lists, checked_limits
-from rowmill.loader.narrowed import dict_arguments
-from rowmill.loader.remembered import remembered
+from rowmill.loader.narrow_columns import dict_arguments
 from rowmill.loader.settings import MASK, Prepares, checked_transforms, given_ranks, last_batch, opened, transformed
-from rowmill.loader.shapes import shaped
 from rowmill.loader.streamed import Streamed
 from rowmill.loader.tensors import NumpyTensors
 from rowmill.schema import Schema
@@ -40,7 +40,7 @@ class Loader(Streamed):
     `rowmill.loader.torch.Loader`.
     """
 
-    @remembered
+    @keep_arguments
     def __init__(
         self,
         dataset: Any,
@@ -76,7 +76,7 @@ class Loader(Streamed):
             raise ArgumentError(f"batch_format={batch_format!r}; wanted 'dict' or 'matrix'")
         if device not in (None, "cpu") and not isinstance(device, int):  # a number is a GPU to Merlin
             raise ArgumentError(f"device={device!r}, but NumPy arrays are in the memory of the CPU; leave it out")
-        last, shapes = last_batch(last, drop_last), shaped(table)
+        last, shapes = last_batch(last, drop_last), declared_shapes(table)
         self._form = DictBatches(
             shapes, columns, targets, nulls=nulls, narrow=False, padded=last == "pad", weight=sample_weight
         )

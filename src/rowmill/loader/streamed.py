@@ -18,7 +18,7 @@ from rowmill.feed.explain import PlanReport, explain
 from rowmill.feed.stats import RunReport
 from rowmill.feed.stored import as_rows
 from rowmill.feed.stream import Stream, Table
-from rowmill.loader.narrowed import described
+from rowmill.loader.narrow_columns import described
 from rowmill.schema import Schema
 from rowmill.sources.summary import column_rows
 

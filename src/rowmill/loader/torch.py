@@ -21,10 +21,11 @@ from rowmill.feed.layout import Nulls, Selector
 from rowmill.feed.plan import Last
 from rowmill.feed.sample import Weights
 from rowmill.feed.stream import Shuffle, Stream, Table
+from rowmill.loader.declared_shapes import declared_shapes
 from rowmill.loader.dict_columns import DictColumns, weight_column
+from rowmill.loader.init_arguments import keep_arguments
 from rowmill.loader.lists import check_made_names, checked_limits
-from rowmill.loader.narrowed import dict_arguments, group_arguments
-from rowmill.loader.remembered import remembered
+from rowmill.loader.narrow_columns import dict_arguments, group_arguments
 from rowmill.loader.settings import (
     MASK,
     Prepares,
@@ -35,7 +36,6 @@ from rowmill.loader.settings import (
     opened,
     transformed,
 )
-from rowmill.loader.shapes import shaped
 from rowmill.loader.torch_lists import Lists
 from rowmill.loader.torch_stream import TorchStream, torch_ranks
 from rowmill.schema import Schema, Tags
@@ -61,7 +61,7 @@ class TorchAsyncItr(TorchStream):
     by the reading threads. `cache`: a folder (or "auto") in which the first epoch leaves its rows for the later ones.
     """
 
-    @remembered
+    @keep_arguments
     def __init__(
         self,
         dataset: Table,
@@ -96,7 +96,7 @@ class TorchAsyncItr(TorchStream):
         workflow: Prepares | None = None,
     ) -> None:
         dataset = opened(dataset, workflow)
-        shapes = shaped(dataset)
+        shapes = declared_shapes(dataset)
         schema = shapes.schema
         self.cat_names = sorted(named_or_tagged(cats, schema, Tags.CATEGORICAL))
         self.cont_names = sorted(named_or_tagged(conts, schema, Tags.CONTINUOUS))
@@ -190,7 +190,7 @@ class Loader(TorchStream):
     `batch_format="tensordict"` a batch is one `TensorDict` of features and targets, list columns as nested tensors.
     """
 
-    @remembered
+    @keep_arguments
     def __init__(
         self,
         dataset: Table,
@@ -227,7 +227,7 @@ class Loader(TorchStream):
         dataset = opened(dataset, workflow)
         if batch_format not in ("tuple", "tensordict"):
             raise ArgumentError(f"batch_format={batch_format!r}; wanted 'tuple' or 'tensordict'")
-        self.batch_format, shapes = batch_format, shaped(dataset)
+        self.batch_format, shapes = batch_format, declared_shapes(dataset)
         schema = shapes.schema
         self._chosen = DictColumns(shapes, columns, targets, sample_weight, nulls)
         self.feature_names, self.target_names = self._chosen.features, self._chosen.targets

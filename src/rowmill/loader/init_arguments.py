@@ -14,7 +14,7 @@ P = ParamSpec("P")
 L = TypeVar("L")
 
 
-def remembered(init: Callable[Concatenate[L, P], None]) -> Callable[Concatenate[L, P], None]:
+def keep_arguments(init: Callable[Concatenate[L, P], None]) -> Callable[Concatenate[L, P], None]:
     """An `__init__` that leaves its arguments in `_arguments`, by name."""
     signature = inspect.signature(init)
 

@@ -20,7 +20,7 @@ _NUMBERS = re.compile(r"u?int(8|16|32|64)|float(16|32|64)|bool")
 
 
 @dataclass(frozen=True)
-class Shaped:
+class DeclaredShapes:
     """The columns as they are stored, and the sizes of one row of those whose shape is fixed.
 
     `nested` are columns that are no plain lists in the table: to be flattened, or cast. `wrong` says why a column
@@ -38,7 +38,7 @@ class Shaped:
             raise ArgumentError(found[0])
 
 
-def shaped(table: Any) -> Shaped:
+def declared_shapes(table: Any) -> DeclaredShapes:
     """What the table stores, and the shapes that its schema declares."""
     columns: list[ColumnSchema] = []
     sizes: dict[str, tuple[int, ...]] = {}
@@ -62,7 +62,7 @@ def shaped(table: Any) -> Shaped:
             nested[name] = (stored.width,)
         known = {key: value for key, value in declared.properties.items() if key != "value_count"}
         columns.append(column.with_tags(declared.tags).with_properties(known))
-    return Shaped(Schema(columns), sizes, nested, wrong)
+    return DeclaredShapes(Schema(columns), sizes, nested, wrong)
 
 
 def _resolved(stored: ColumnSchema, declared: ColumnSchema) -> tuple[ColumnSchema, tuple[int, ...] | None]:
