@@ -8,11 +8,6 @@ from functools import partial
 Ranks = Callable[[], tuple[int, int]]  # the number of ranks and this one's; pickled with a loader, so no lambda
 
 
-def one_rank() -> tuple[int, int]:
-    """The ranks of a process that trains alone."""
-    return 1, 0
-
-
 def fixed_ranks(size: int, rank: int) -> Ranks:
     """Ranks that stay as they are."""
     return partial(_pair, size, rank)

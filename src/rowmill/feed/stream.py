@@ -26,7 +26,7 @@ from rowmill.feed.layout import Selection
 from rowmill.feed.memory import LOOSE_COPIES, Budget
 from rowmill.feed.pack import Columns, Dealer
 from rowmill.feed.plan import Chunk, Last, Plan, Span, Strip
-from rowmill.feed.ranks import Ranks, fixed_ranks, one_rank
+from rowmill.feed.ranks import Ranks, fixed_ranks
 from rowmill.feed.request import request
 from rowmill.feed.sample import Draw, Weights
 from rowmill.feed.show import bytes_text
@@ -77,7 +77,8 @@ class Stream:
         memory: int | float | str = "1GB",
         threads: int | None = None,
         parts_per_chunk: int = 1,
-        ranks: Ranks = one_rank,
+        ranks: int | Ranks = 1,
+        rank: int = 0,
         elastic: int | None = None,
         weights: Weights | None = None,
         balance: str | None = None,
@@ -94,8 +95,8 @@ class Stream:
             raise ArgumentError(f"seed is {seed!r}; wanted a whole number")
         self.seed_fn = seed_fn
         self.last: Last = last
-        self.find_ranks = ranks
-        self.ranks, self.rank = ranks()  # as found latest: `plan` looks again
+        self.find_ranks = ranks if callable(ranks) else fixed_ranks(ranks, rank)
+        self.ranks, self.rank = self.find_ranks()  # as found latest: `plan` looks again
         self.cursor = Cursor((self.ranks, self.rank))
         self.elastic = elastic
         self.draw = Draw(self.source, weights, balance) if weights is not None or balance is not None else None
@@ -297,10 +298,9 @@ class Stream:
             self.stats = stats
 
     def __getstate__(self) -> dict[str, Any]:
-        found = {**self.__dict__, "_pool": None, "stats": None}
-        if get_spawning_popen() is not None:  # a worker process has no process group to ask
-            found["find_ranks"] = fixed_ranks(*self.find_ranks())
-        return found
+        spawning = get_spawning_popen() is not None  # a worker process, which has no process group to ask
+        ranks = fixed_ranks(*self.find_ranks()) if spawning else self.find_ranks
+        return {**self.__dict__, "_pool": None, "stats": None, "find_ranks": ranks}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, stats=Stats())
