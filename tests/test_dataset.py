@@ -75,9 +75,9 @@ def test_to_iter(folder):
     for _ in range(2):
         assert [f["a"][0] for f in parts] == [0, 250, 500, 750]
     assert len(dataset.to_iter(indices=[1, 3])) == 500
-    assert [f["a"][0] for f in dataset.to_iter(indices=[3, 1])] == [750, 250]
+    assert [f["a"][0] for f in dataset.to_iter(indices=[3, 1]).polars()] == [750, 250]
     assert len(dataset.to_iter(epochs=3)) == 3000
-    assert sum(f.height for f in dataset.to_iter(epochs=3)) == 3000
+    assert sum(f.height for f in dataset.to_iter(epochs=3).polars()) == 3000
     with pytest.raises(ColumnError, match="did you mean 'label'"):
         dataset.to_iter(["lable"])
 
@@ -86,7 +86,7 @@ def test_to_iter_shuffles_partitions_by_seed_alone(folder):
     dataset = Dataset(folder)
 
     def order(seed):
-        return [int(f["a"][0]) for f in dataset.to_iter(shuffle=True, seed=seed)]
+        return [int(f["a"][0]) for f in dataset.to_iter(shuffle=True, seed=seed).polars()]
 
     np.random.seed(1)  # noqa: NPY002
     one = order(7)

@@ -40,9 +40,9 @@ class ColumnSchema:
     dtype: Any = "unknown"
     tags: Any = field(default_factory=TagSet)
     properties: Mapping[str, Any] = field(default_factory=dict)
-    is_list: bool | None = None
+    is_list: Any = None  # a bool, once the shape is known
     width: int | None = None
-    is_ragged: bool | None = None
+    is_ragged: Any = None
     dims: Any = None
 
     def __post_init__(self) -> None:
@@ -50,6 +50,7 @@ class ColumnSchema:
         if isinstance(dtype, list | tuple | frozenset | set):  # NVTabular's order: name, tags, properties, dtype
             given = properties if not isinstance(properties, Mapping) else None
             dtype, tags, properties = given, dtype, tags if isinstance(tags, Mapping) else {}
+        properties = {} if properties is None or not len(properties) else properties
         if not isinstance(properties, Mapping):
             raise DtypeError(f"properties of column {self.name!r} are {properties!r}; wanted a dict")
         known = DType("unknown" if dtype is None else dtype)
@@ -78,7 +79,8 @@ class ColumnSchema:
         if self.is_ragged and self.is_list is False:
             raise ArgumentError(f"column {self.name!r} has is_ragged=True and is_list=False; only lists can be ragged")
         differ = bool(counts) and counts.get("min") != counts.get("max")
-        if counts and self.dims is None and self.is_ragged is not None and self.is_ragged != differ:
+        described = self.dims is not None or self.is_list is False  # then the counts say nothing of the shape
+        if counts and not described and self.is_ragged is not None and self.is_ragged != differ:
             raise ArgumentError(
                 f"Provided value of `is_ragged={self.is_ragged}` is inconsistent with value counts {counts} of column "
                 f"{self.name!r}; leave is_ragged out"
@@ -92,7 +94,7 @@ class ColumnSchema:
             return dtype.shape
         if self.width is not None:
             return Shape((None, self.width))
-        if counts and self.is_list is not False:
+        if counts and self.is_list is not False and not dtype.startswith("list["):
             return Shape((None, Dimension(int(counts.get("min") or 0), _whole(counts.get("max")))))
         return Shape((None, None)) if self.is_list else Shape()
 
@@ -168,7 +170,8 @@ class ColumnSchema:
         found = re.fullmatch(r"list\[([^\[\],]+)(?:, (\d+))?\]", self.dtype)
         if found is None:
             return self
-        return self.with_dtype(found[1]).with_width(int(found[2]) if found[2] else None)
+        width = int(found[2]) if found[2] else None
+        return replace(self, dtype=found[1], is_list=True, is_ragged=None, width=width, dims=None)
 
     def __str__(self) -> str:
         return self.name

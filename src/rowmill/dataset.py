@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from rowmill.display import as_html, as_text, plural
+from rowmill.display import Displayed, Rows
 from rowmill.errors import ArgumentError, DtypeError
 from rowmill.schema import ColumnSchema, Schema
 from rowmill.sinks.export import to_parquet, validate
@@ -22,11 +22,11 @@ from rowmill.sinks.files import Shuffle
 from rowmill.sinks.parquet import WriteOptions
 from rowmill.sinks.rearrange import group_by_folder, group_by_hash, join, lazy, recut
 from rowmill.sizes import parse_bytes, total_memory
-from rowmill.sources.frames import LazySource
+from rowmill.sources.frames import LazySource, as_pandas
 from rowmill.sources.names import columns as columns_of
 from rowmill.sources.open import open_source, stored_schema
 from rowmill.sources.source import Fragment, Source, fit_fragments
-from rowmill.sources.summary import column_rows, file_names, known_rows
+from rowmill.sources.summary import table_summary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rowmill.loader.torch_map import MapStyle
 
 
-class Dataset:
+class Dataset(Displayed):
     """Rows from Parquet, CSV or Arrow files, or from a frame in memory.
 
     `path_or_source`: a file, list, glob pattern, folder, URL, frame, dict of arrays, Arrow stream, or a
@@ -85,7 +85,12 @@ class Dataset:
         )
         self.schema = _described(self.source.schema, schema or stored_schema(self.source))
         self.base_dataset = self if base_dataset is None else base_dataset
+        self.keyed_by: frozenset[str] = frozenset()  # columns by which shuffle_by_keys has made the partitions
         self.dtypes, self.client, self.cpu, self.engine = dtypes, client, True, engine
+
+    def described(self) -> Schema:
+        """The columns as the source has them, with the tags, properties and shapes of `schema`, as it is now."""
+        return _described(self.source.schema, self.schema)
 
     @property
     def fragments(self) -> Sequence[Fragment]:
@@ -116,18 +121,8 @@ class Dataset:
     def __len__(self) -> int:
         return self.num_rows
 
-    def __repr__(self) -> str:
-        return as_text(self._title(), column_rows(self.schema))
-
-    def _repr_html_(self) -> str:
-        return as_html(self._title(), column_rows(self.schema))
-
-    def _title(self) -> str:
-        rows, files = known_rows(self.source), file_names(self.source)
-        counted = "rows not counted yet" if rows is None else plural(rows, "row")
-        where = f" ({files[0]}{', ...' if len(files) > 1 else ''})" if files else ""
-        place = plural(len(files), "file") + where if files else "in memory or computed"
-        return f"Dataset: {counted}, {plural(len(self.schema), 'column')}, {place}"
+    def _display(self) -> tuple[str, Rows]:
+        return table_summary(self.source, self.schema)
 
     def with_schema(self, schema: Schema) -> Dataset:
         """The same rows, described by another schema (its tags and properties)."""
@@ -170,10 +165,10 @@ class Dataset:
         use_file_metadata: bool | None = None,
         epochs: int = 1,
     ) -> Partitions:
-        """One Polars frame per partition; `len()` is the number of rows. `shuffle` changes the order of partitions.
+        """One pandas frame per partition; `len()` is the number of rows. `shuffle` changes the order of partitions.
 
-        `indices` choose partitions by their place after the shuffle. `use_file_metadata` means nothing:
-        rows are always counted from metadata.
+        `to_iter().polars()` gives Polars frames instead, which need no pandas. `indices` choose partitions by their
+        place after the shuffle. `use_file_metadata` means nothing: rows are always counted from metadata.
         """
         fragments = list(self.fragments)
         if shuffle:
@@ -191,7 +186,7 @@ class Dataset:
 
     def to_polars(self, columns: str | Sequence[str] | None = None) -> pl.DataFrame:
         """The whole table in memory."""
-        frames = list(self.to_iter(columns))
+        frames = list(self.to_iter(columns).polars())
         return pl.concat(frames) if frames else self.empty().select(columns_of(self._names(columns)))
 
     def to_pandas(self, columns: str | Sequence[str] | None = None) -> pd.DataFrame:
@@ -199,6 +194,10 @@ class Dataset:
         from rowmill.sources.frames import as_arrow_pandas
 
         return as_arrow_pandas(self.to_polars(columns))
+
+    def compute(self) -> pd.DataFrame:
+        """The whole table in memory, as `to_pandas()` gives it."""
+        return self.to_pandas()
 
     def to_arrow(self, columns: str | Sequence[str] | None = None) -> pa.Table:
         """The whole table in memory."""
@@ -287,7 +286,7 @@ class Dataset:
         if grouped is None:
             grouped = group_by_hash(self.source, names, npartitions or self.npartitions, progress)
         other = self._like(grouped)
-        other.part_bytes = None
+        other.part_bytes, other.keyed_by = None, frozenset(names)
         return other
 
     @classmethod
@@ -342,7 +341,7 @@ class Dataset:
 
     def infer_schema(self, n: int = 1) -> Schema:
         """The schema as the source has it, without tags; `n` means nothing, as types are known exactly."""
-        self.schema = self.source.schema
+        self.schema = self.source.schema.copy()
         return self.schema
 
     def sample_dtypes(self, n: int = 1, annotate_lists: bool = False) -> dict[str, Any]:
@@ -369,7 +368,11 @@ class Partitions:
     def __len__(self) -> int:
         return sum(f.rows for f in self.fragments)
 
-    def __iter__(self) -> Iterator[pl.DataFrame]:
+    def __iter__(self) -> Iterator[pd.DataFrame]:
+        return map(as_pandas, self.polars())
+
+    def polars(self) -> Iterator[pl.DataFrame]:
+        """The partitions as Polars frames."""
         return (self._source.read(fragment, self._columns) for fragment in self.fragments)
 
 

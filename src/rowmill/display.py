@@ -1,6 +1,6 @@
 """How things show themselves in a terminal and in a notebook: a title, and rows of texts, aligned.
 
-Called by the `__repr__` and `_repr_html_` of datasets, loaders and workflows.
+Used by datasets, loaders and workflows.
 """
 
 from __future__ import annotations
@@ -11,6 +11,19 @@ from collections.abc import Sequence
 MOST_ROWS = 20  # shown of a long table; a line says how many more there are
 
 Rows = Sequence[tuple[str, ...]]
+
+
+class Displayed:
+    """Something that shows itself as a title and rows of texts: `_display` says which."""
+
+    def _display(self) -> tuple[str, Rows]:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return as_text(*self._display())
+
+    def _repr_html_(self) -> str:
+        return as_html(*self._display())
 
 
 def as_text(title: str, rows: Rows) -> str:

@@ -225,7 +225,7 @@ def dtype_name(dtype: Any) -> str:
         return _ALIASES.get(str.__str__(dtype), str.__str__(dtype))
     if isinstance(dtype, type) and dtype in _PYTHON_TYPES:
         return _PYTHON_TYPES[dtype]
-    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
+    name = dtype.__name__ if isinstance(dtype, type) else getattr(dtype, "name", None) or str(dtype)
     name = str(name).rsplit(".", 1)[-1].lower().removesuffix("dtype")
     return _ALIASES.get(name, name)
 

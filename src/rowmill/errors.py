@@ -110,6 +110,14 @@ class CacheWarning(UserWarning):
     """A cache could not be used, and rows are read from their source instead; or it was rebuilt."""
 
 
+class FittedRowsWarning(UserWarning):
+    """Data that may be the rows a workflow was fitted on, and could not be told from others."""
+
+
+class PartitionWarning(UserWarning):
+    """Rows that belong together are in several partitions, and an operator looks at one partition at a time."""
+
+
 def describe_os_error(error: BaseException) -> tuple[str, str]:
     """What went wrong and what to do about it, in words: a full disk, too many open files, or what the system says."""
     number = error_number(error)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from rowmill.column_schema import ColumnSchema, Domain
 from rowmill.dtypes import dtype_name
-from rowmill.errors import ArgumentError, ColumnError, DtypeError, closest
+from rowmill.errors import ArgumentError, ColumnError, DtypeError, RowmillError, closest
 from rowmill.tags import COMPOUND_TAGS, Tags, TagSet, many
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ class Schema:
                 f"column_schemas is {type(given).__name__}; wanted a list of ColumnSchema or names, or a dict of them"
             )
         built = [c if isinstance(c, ColumnSchema) else ColumnSchema(c) for c in given or ()]
+        for column in built:
+            if not isinstance(column.name, str):
+                raise DtypeError(f"a column is named {column.name!r}; wanted a text as its name")
         self._columns: dict[str, ColumnSchema] = {c.name: c for c in built}
         if len(self._columns) != len(built):
             names = [c.name for c in built]
@@ -178,7 +181,9 @@ class Schema:
     def from_json(cls, text: str) -> Schema:
         try:
             return cls(ColumnSchema.from_dict(column) for column in json.loads(text)["columns"])
-        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        except RowmillError:
+            raise
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise ArgumentError(f"not a Rowmill schema ({error}); wanted what Schema.to_json() writes") from error
 
 

@@ -6,7 +6,8 @@ Polars query and runs it where the rows are: lazily for a dataset, at once for a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -14,29 +15,33 @@ from typing import Any
 import polars as pl
 
 from rowmill.dataset import Dataset
-from rowmill.display import as_html, as_text
+from rowmill.display import Displayed, Rows
 from rowmill.engines.engine import Engine
 from rowmill.engines.local import LocalEngine
-from rowmill.errors import ArgumentError, NotFittedError
+from rowmill.errors import ArgumentError, FittedRowsWarning, NotFittedError
 from rowmill.graph.draw import Picture
 from rowmill.graph.folder import DEFAULT_LIMIT
 from rowmill.graph.job import FitJob
 from rowmill.graph.node import Apply, Named, Node, Select, as_node, walk
 from rowmill.graph.operator import Fitted, StatOperator
+from rowmill.graph.recognise import has_fitted_rows
 from rowmill.graph.resolve import Resolved
 from rowmill.graph.rows import as_rows
 from rowmill.graph.steps_text import steps_text
 from rowmill.graph.transform import Transformation, missing
 from rowmill.schema import Schema
 from rowmill.sizes import cores, parse_bytes, parse_memory
+from rowmill.sources.fingerprint import of_rows
+from rowmill.sources.frames import FrameSource
 from rowmill.sources.paths import local_path
-from rowmill.sources.source import Source, fit_fragments
+from rowmill.sources.source import Fragment, Source, fit_fragments
 from rowmill.sources.transformed import SpooledSource, TransformedSource
+from rowmill.whole import whole_partitions
 
 _SLICE_COPIES = 6  # of a slice of rows: as read, as made, as measured, and what decoding and allocators take
 
 
-class Workflow:
+class Workflow(Displayed):
     """A graph of operators and what they have learnt.
 
     >>> workflow = Workflow((["C1", "C2"] >> Categorify()) + (["I1"] >> FillMissing() >> Normalize()) + ["label"])
@@ -53,15 +58,10 @@ class Workflow:
         self._fitted: dict[int, Fitted] = {}
         self._removed: frozenset[str] = frozenset()
         self._learnt_from: str | None = None  # the fingerprint of the data
+        self._learnt_rows: int | None = None  # how many rows they have
         self._known: Transformation | None = None
 
-    def __repr__(self) -> str:
-        return as_text(*self._shown())
-
-    def _repr_html_(self) -> str:
-        return as_html(*self._shown())
-
-    def _shown(self) -> tuple[str, list[tuple[str, ...]]]:
+    def _display(self) -> tuple[str, Rows]:
         state, known = "fitted" if self.fitted else "not fitted", self._known
         counts = "" if known is None else f", {len(known.input_schema)} columns in, {len(known.output_schema)} out"
         return f"Workflow: {state}{counts}", [(line,) for line in steps_text(self.output_node)]
@@ -73,7 +73,12 @@ class Workflow:
 
     def _resolve(self, schema: Schema) -> Transformation:
         self._known = Transformation(Resolved(self.output_node, schema, self._fitted, self._removed))
+        self._known.resolved.note()
         return self._known
+
+    def _is_known(self) -> bool:
+        """Whether the types of the table's columns are known, not only their names (`fit_schema(Schema(["x"]))`)."""
+        return self._known is not None and all(c.dtype != "unknown" for c in self._known.input_schema)
 
     def _transformation(self) -> Transformation:
         if self._known is None:
@@ -115,6 +120,7 @@ class Workflow:
     def fit(
         self,
         dataset: Any,
+        y: Any = None,
         *,
         client: Any = None,
         memory: int | float | str = "1GB",
@@ -124,24 +130,30 @@ class Workflow:
         """Let the operators learn from a dataset (or a frame): one pass over it for each phase.
 
         `client`: a Dask client to do it on. `memory`: half of it is for fragments in flight, half for vocabularies that
-        are being counted, which go to disk beyond that; the finished ones come on top.
+        are being counted, which go to disk beyond that; the finished ones come on top. `y` means nothing: pipelines of
+        scikit-learn pass it.
         """
         data = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
+        schema = data.described()
         self.clear_stats()
-        resolved = self._resolve(data.schema).resolved
+        resolved = self._resolve(schema).resolved
         phases = [[resolved.number[id(node)] for node in phase] for phase in resolved.phases()]
         workers = max(1, threads or cores())
         for phase in phases:
             half = parse_memory(memory) // 2
             slice_bytes = half // (_SLICE_COPIES * workers)
-            job = FitJob(data.source, self.output_node, data.schema, self._fitted, phase, slice_bytes)
+            job = FitJob(data.source, self.output_node, schema, self._fitted, phase, slice_bytes)
             row_bytes = max(1.0, data.source.row_bytes(job.inputs)) * 3  # as read, as made, and as measured
-            fitting = fit_fragments(data.source.fragments, max(1, int(half / workers / row_bytes)))
-            engine = self._engine(client or self.client, workers, half)
-            found = engine.run(job, fitting if job.rowwise else data.fragments, progress)
+            fitting: Sequence[Fragment] = fit_fragments(data.source.fragments, max(1, int(half / workers / row_bytes)))
+            if not job.rowwise:
+                whole = whole_partitions(data, job.inputs, self.output_node)
+                job = FitJob(whole.source, self.output_node, schema, self._fitted, phase, slice_bytes)
+                fitting = whole.fragments
+            found = self._engine(client or self.client, workers, half).run(job, fitting, progress)
             self._learn(job, found, resolved)
-            resolved = self._resolve(data.schema).resolved
-        self._learnt_from = data.source.fingerprint() if phases else None
+            resolved = self._resolve(schema).resolved
+        if phases:
+            self._learnt_from, self._learnt_rows = of_rows(data.source), data.num_rows
         return self
 
     def _engine(self, client: Any, threads: int, memory: int) -> Engine:
@@ -163,44 +175,71 @@ class Workflow:
     def clear_stats(self) -> None:
         """Forget what has been learnt."""
         self._fitted = {}
-        self._learnt_from = None
+        self._learnt_from = self._learnt_rows = None
 
-    def fit_transform(self, dataset: Any, **options: Any) -> Any:
-        """Fit, and transform the same data: out of fold where operators have folds."""
+    def fit_transform(self, dataset: Any, y: Any = None, **options: Any) -> Any:
+        """Fit, and transform the fitted data: out of fold where operators have folds. `y` means nothing."""
         self.fit(dataset, **options)
-        return self.transform(dataset, folds=True)
+        return self.transform(dataset, fitted_rows=True)
 
-    def transform(self, data: Any, *, folds: bool | None = None) -> Any:
+    def transform(self, data: Any, *, fitted_rows: bool | None = None, folds: bool | None = None) -> Any:
         """What the operators make of `data`.
 
-        A `Dataset` gives a lazy `Dataset`. Rows in memory (a pandas, Polars or Arrow frame, a dict of columns or of
-        the values of one row, a list of such dicts) give the same kind, at once. `folds`: whether target encodings
-        leave out a row's own fold; by default they do on the dataset that was fitted, and on no other rows.
+        A `Dataset`, or the path of files, gives a lazy `Dataset`. Rows in memory (a pandas, Polars or Arrow frame, a
+        dict of columns or of the values of one row, a list of such dicts) give the same kind, at once. `fitted_rows`:
+        whether these are the rows that the workflow was fitted on, of which target encodings leave out a row's own
+        fold. By default they are recognised: the fitted dataset, also in other partitions or with `dtypes=`, and rows
+        in memory by their values. Data with as many rows that are not recognised raise a `FittedRowsWarning`.
+        `folds` is the older name of `fitted_rows`.
         """
+        fitted_rows = folds if fitted_rows is None else fitted_rows
+        if isinstance(data, str | PathLike) or (isinstance(data, list | tuple) and data and _are_paths(data)):
+            data = Dataset(data)
         if isinstance(data, Dataset):
-            return self._transform_dataset(data, folds)
+            return self._transform_dataset(data, fitted_rows)
         self._check_fitted()
         rows = as_rows(data, self.input_schema)
-        known = self._known or self._resolve(Dataset(rows.frame).schema)
-        if folds is None and not isinstance(data, Mapping | list):
-            folds = self._learnt_on(Dataset(data if isinstance(data, pl.LazyFrame) else rows.frame), known)
-        return rows.like(known.step(training=bool(folds)).run(rows.frame))
+        known = self._known if self._is_known() else self._resolve(Dataset(rows.frame).schema)
+        assert known is not None
+        if fitted_rows is None and not isinstance(data, Mapping | list):
+            fitted_rows = self._recognised(Dataset(rows.frame), known, rows.frame)
+        return rows.like(known.step(training=bool(fitted_rows)).run(rows.frame))
 
-    def _learnt_on(self, data: Dataset, known: Transformation) -> bool:
-        """Whether it makes a difference that the operators have learnt from these rows, and they have."""
+    def _recognised(self, data: Dataset, known: Transformation, frame: pl.DataFrame | None = None) -> bool:
+        """Whether the operators have learnt from these rows, where that makes a difference. `frame`: the rows, where
+        they are in memory."""
         if self._learnt_from is None or not known.step(training=True).program.numbered:
             return False
-        return self._learnt_from == data.source.fingerprint()
+        count = self._learnt_rows
+        if count is not None and count != data.num_rows:
+            return False
+        if self._learnt_from == of_rows(data.source):
+            return True
+        if count is None:  # saved by an earlier version
+            return False
+        if frame is not None and has_fitted_rows(known, frame):
+            return True
+        warnings.warn(
+            f"the data have {count:,} rows, as many as the workflow was fitted on, and are not recognised as those "
+            f"rows: if they are, each target encoding holds the row's own target; say it with transform(data, "
+            f"fitted_rows=True), or with fitted_rows=False if these are other rows",
+            FittedRowsWarning,
+            stacklevel=4,
+        )
+        return False
 
     def _transform_dataset(self, data: Dataset, folds: bool | None) -> Dataset:
         self._check_fitted()
-        known = self._known if self._fitted and self._known else self._resolve(data.schema)
+        known = self._known if self._fitted and self._known else self._resolve(data.described())
         if folds is None:
-            folds = self._learnt_on(data, known)
+            frame = data.source.frame if isinstance(data.source, FrameSource) else None
+            folds = self._recognised(data, known, frame)
         whole = known.step(training=folds)
         for name in whole.inputs:
             if name not in data.schema:
                 raise missing(name, data.columns)
+        if not whole.program.rowwise:
+            data = whole_partitions(data, whole.inputs, self.output_node)
         (letters, doubt), prepare = self._identity(), partial(known.step, training=folds)
         made_by = (prepare, known.output_schema, f"{letters} {folds}", doubt)
         source: Source
@@ -229,11 +268,12 @@ class Workflow:
         """The part of the graph that was named with `Subgraph(name, ...)`, with what its operators have learnt."""
         for node in walk(self.output_node):
             if isinstance(node, Named) and node.name == name:
-                part = Workflow(node.parents[0], self.client)
+                part = Workflow(node.upstream[0], self.client)
                 old = {id(n): number for number, n in enumerate(walk(self.output_node))}
                 numbers = {old[id(n)]: number for number, n in enumerate(walk(part.output_node))}
                 part._fitted = {numbers[n]: state for n, state in self._fitted.items() if n in numbers}
-                part._learnt_from, part._removed = self._learnt_from, self._removed
+                part._learnt_from, part._learnt_rows = self._learnt_from, self._learnt_rows
+                part._removed = self._removed
                 if self._known is not None:
                     part._resolve(self._known.resolved.root)
                 return part
@@ -259,7 +299,8 @@ class Workflow:
         from rowmill.graph.save import save
 
         root = None if self._known is None else self._known.resolved.root
-        save(local_path(path, "path"), self.output_node, self._fitted, self._removed, root, self._learnt_from)
+        learnt = {"learnt_from": self._learnt_from, "learnt_rows": self._learnt_rows}
+        save(local_path(path, "path"), self.output_node, self._fitted, self._removed, root, learnt)
 
     @classmethod
     def load(
@@ -282,7 +323,7 @@ class Workflow:
         loaded = load(path, OPERATORS, functions or {}, parse_bytes(max_bytes, "max_bytes"))
         workflow = cls(loaded.output, client)
         workflow._fitted, workflow._removed = loaded.fitted, loaded.removed
-        workflow._learnt_from = loaded.learnt_from
+        workflow._learnt_from, workflow._learnt_rows = loaded.learnt_from, loaded.learnt_rows
         if loaded.root is not None:
             with loading(path):
                 workflow._resolve(loaded.root).step()
@@ -290,3 +331,7 @@ class Workflow:
             if isinstance(node, Apply) and number in loaded.fitted:
                 node.operator.remember(loaded.fitted[number])
         return workflow
+
+
+def _are_paths(given: Sequence[Any]) -> bool:
+    return all(isinstance(each, str | PathLike) for each in given)

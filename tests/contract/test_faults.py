@@ -198,7 +198,7 @@ EXIT = textwrap.dedent("""
 
     import numpy as np
     from rowmill.feed import kernels, permute
-    permute.deal(permute.permutation(4, 0).size, 2, 0)  # compiled once, for all children
+    permute.places(permute.permutation(4, 0).size, 0)  # compiled once, for all children
     x, places, sizes = np.zeros(4), np.zeros(1, np.uint32), (np.full(1, 8), np.array([[0, 0, 0, 8, 1]]))
     address = np.array([x.ctypes.data], np.uint64)
     kernels.stacker(np.dtype("u8"), np.dtype("u8"), False)

@@ -23,10 +23,12 @@ def plans(ranks, **settings):
     return [Plan(batch_rows=48 // ranks, ranks=ranks, rank=rank, lanes=LANES, **settings) for rank in range(ranks)]
 
 
-def global_batches(ranks, **settings):
-    """The batches of all ranks, joined step by step."""
-    each = [delivered(plan, epoch=1)[0] for plan in plans(ranks, **settings)]
-    return [[row for part in step for row in part] for step in zip(*each, strict=True)]
+def global_batches(ranks, *, shuffle, **settings):
+    """The batches of all ranks, joined step by step; the rows of shuffled ones sorted, because their order within a
+    batch depends on the number of ranks."""
+    each = [delivered(plan, epoch=1)[0] for plan in plans(ranks, shuffle=shuffle, **settings)]
+    joined = [[row for part in step for row in part] for step in zip(*each, strict=True)]
+    return [sorted(batch) for batch in joined] if shuffle else joined
 
 
 @pytest.mark.parametrize("last", ["short", "drop"])
@@ -49,9 +51,9 @@ def loaders(folder, ranks, **settings):
 
 
 def steps(group):
-    """Global batches as they come, row for row, without the rows that stand for nothing."""
+    """Global batches as they come: the rows of each, sorted."""
     for parts in zip(*group, strict=True):
-        yield [row for (features, _), loader in zip(parts, group, strict=True) for row in features["id"].tolist()]
+        yield sorted(row for features, _ in parts for row in features["id"].tolist())
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +64,7 @@ def table(tmp_path_factory):
 
 
 def test_a_state_saved_with_some_ranks_resumes_with_others(table):
-    """All ordered pairs of sizes, at several cuts: the sequence of global batches goes on, row for row."""
+    """All ordered pairs of sizes, at several cuts: global batches go on in the same sequence, with the same rows."""
     expected = list(steps(loaders(table, 1)))
     assert sorted(row for batch in expected for row in batch) == list(range(2430))
     rng = random.Random(3)
@@ -91,6 +93,21 @@ def test_chains_of_three_sizes(table):
             found += list(itertools.islice(steps(group), b - a))
             state = group[0].state_dict()
         assert found == expected
+
+
+def test_a_batch_mixes_the_rows_of_all_its_lanes():
+    """On one rank a batch has two rows of each of 24 lanes: no place in it belongs to a lane."""
+    plan = plans(1, fragment_rows=(100,) * 48)[0]
+    line, ends = plan._line(1)
+    lane_of = {}
+    for lane, (start, rows) in enumerate(plan.shares):
+        for row in range(start, start + rows):
+            place = int(np.searchsorted(ends, row, "right"))
+            fragment = int(line[place])
+            lane_of[fragment, row - (ends[place] - 100)] = lane
+    batches = np.array([[lane_of[row] for row in batch] for batch in delivered(plan, epoch=1)[0]])
+    assert (np.sort(batches, axis=1) == np.repeat(np.arange(24), 2)).all()
+    assert abs(batches.mean(axis=0) - 11.5).max() < 5 * 6.92 / np.sqrt(len(batches))  # at every place, all lanes
 
 
 def test_sizes_that_do_not_divide_are_refused_at_once(table):

@@ -33,11 +33,10 @@ GOLDEN_LINE = [
     [98591, 71290, 19312, 2524, 31538],
     [444082223254, 39633139723, 1088046480460, 859924652950, 1045752531747],
 ]
-GOLDEN_DEALS = {
-    (10, 4): "fb15bd82e8470dae",
-    (10007, 1000): "4e32c571375e8d28",
-    (1000003, 65536): "bae019f2f2883c7d",
-    (1000003, 1024): "41583ac32d50b6cc",
+GOLDEN_PLACES = {
+    10: "f5a1bf21d9c21210",
+    10007: "ecf1d074c664fcc3",
+    1000003: "bc2e11c96fe7be3f",
 }
 SMALL = [4, 1, 9, 2, 5, 8, 0, 7, 3, 6]
 
@@ -47,9 +46,9 @@ def test_permutations_are_pinned(count, seed):
     assert digest(permute.permutation(count, permute.key(seed, 0))) == GOLDEN_PERMUTATIONS[count, seed]
 
 
-@pytest.mark.parametrize(("rows", "batch"), GOLDEN_DEALS)
-def test_deals_are_pinned(rows, batch):
-    assert digest(permute.deal(rows, batch, permute.key(1, 2, 3))) == GOLDEN_DEALS[rows, batch]
+@pytest.mark.parametrize("rows", GOLDEN_PLACES)
+def test_places_are_pinned(rows):
+    assert digest(permute.places(rows, permute.key(1, 2, 3))) == GOLDEN_PLACES[rows]
 
 
 def test_small_permutation_in_the_open():
@@ -61,44 +60,51 @@ def test_a_permutation_has_everything_once(count):
     assert sorted(permute.permutation(count, 5).tolist()) == list(range(count))
 
 
-@pytest.mark.parametrize(
-    ("rows", "batch"), [(0, 4), (1, 4), (10, 4), (5000, 1024), (5000, 1500), (5000, 5000), (100_000, 3000)]
-)
-def test_a_deal_gives_every_row_a_place_of_its_own(rows, batch):
-    assert sorted(permute.deal(rows, batch, 9).tolist()) == list(range(rows))
+@pytest.mark.parametrize("rows", [0, 1, 10, 1023, 1024, 1025, 5000, 100_000])
+def test_every_row_has_a_place_of_its_own(rows):
+    assert sorted(permute.places(rows, 9).tolist()) == list(range(rows))
 
 
-def test_rows_keep_table_order_within_a_bin_and_only_there():
-    places = permute.deal(20_000, 5000, 3)
-    origin = np.empty(20_000, int)
-    origin[places] = np.arange(20_000)
-    for batch in origin.reshape(4, 5000):
-        ends = np.flatnonzero(np.diff(batch) < 0)  # where a bin, or the part of one that is in this batch, ends
-        assert 3 <= len(ends) <= 6  # 20 bins of about a thousand rows
-        assert np.median(np.diff(ends)) > permute.BIN_ROWS * 0.8
+def test_every_row_is_equally_likely_at_every_place():
+    """Over 4,000 keys and 30 rows, chi-squared within five standard deviations."""
+    rows, keys = 30, 4000
+    counts = np.zeros((rows, rows))
+    for number in range(keys):
+        counts[np.arange(rows), permute.places(rows, permute.key(number))] += 1
+    chi2 = ((counts - keys / rows) ** 2 / (keys / rows)).sum()
+    freedom = (rows - 1) ** 2
+    assert abs(chi2 - freedom) < 5 * np.sqrt(2 * freedom)
 
 
-def test_membership_is_uniform():
-    """Over 400 keys, each of 4 batches gets each of 40 rows about equally often (chi-squared, 99.99% bound)."""
-    counts = np.zeros((40, 4))
-    for number in range(400):
-        counts[np.arange(40), permute.deal(40, 10, permute.key(number)) // 10] += 1
-    chi2 = ((counts - 100) ** 2 / 100).sum()
-    assert chi2 < 190  # 120 degrees of freedom
-
-
-def test_membership_is_uniform_where_batches_cut_bins():
-    """Over 300 keys, all batches get all rows as often as they should: chi-squared within five standard deviations."""
+def test_every_part_of_a_chunk_is_equally_likely_in_every_batch():
+    """With several bins, which batches cut: over 300 keys, chi-squared within five standard deviations."""
     rows, batch, keys = 5000, 700, 300
     counts = np.zeros((rows, 8))
     for number in range(keys):
-        counts[np.arange(rows), permute.deal(rows, batch, permute.key(7, number)) // batch] += 1
+        counts[np.arange(rows), permute.places(rows, permute.key(7, number)) // batch] += 1
     expected = keys * np.array([700] * 7 + [100]) / rows
     freedom = (rows - 1) * 7
     chi2 = ((counts - expected) ** 2 / expected).sum()
     assert abs(chi2 - freedom) < 5 * np.sqrt(2 * freedom)
-    thirds = counts[: rows // 3].sum(0), counts[-(rows // 3) :].sum(0)  # early rows are no likelier than late ones
-    assert (abs(thirds[0] - thirds[1]) < 5 * np.sqrt(thirds[0] + thirds[1])).all()
+
+
+@pytest.mark.parametrize(("rows", "batch"), [(900, 64), (20_000, 5000), (20_000, 1000), (300_000, 65_536)])
+def test_rows_of_a_batch_stand_in_random_order(rows, batch):
+    """Half of all neighbours ascend, and no row's place in its batch follows from its place in the table."""
+    origin = np.empty(rows, np.int64)
+    origin[permute.places(rows, permute.key(3, rows))] = np.arange(rows)
+    for start in range(0, rows - batch + 1, batch):
+        own = origin[start : start + batch]
+        ascending = (np.diff(own) > 0).mean()
+        assert abs(ascending - 0.5) < 5 / np.sqrt(3 * batch)  # the deviation of a random order, about
+        assert abs(np.corrcoef(own, np.arange(batch))[0, 1]) < 5 / np.sqrt(batch)
+
+
+def test_order_within_moves_rows_only_inside_their_batch():
+    order = permute.order_within(100, 950, 5)
+    assert (order // 100 == np.arange(950) // 100).all()
+    assert sorted(order.tolist()) == list(range(950))
+    assert (order == np.arange(950)).mean() < 0.05
 
 
 def test_all_orders_of_four_are_equally_likely():
@@ -119,7 +125,7 @@ def test_near_keys_are_unrelated():
 def test_no_global_random_state_is_touched():
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     permute.permutation(100, 1)
-    permute.deal(100, 10, 1)
+    permute.places(100, 1)
     assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
 
 

@@ -239,7 +239,7 @@ def test_numpy_batches_as_one_matrix_train_a_model_of_scikit_learn():
     for features, target in loader:
         assert features.shape == (500, 2) and features.dtype == np.float64
         model.partial_fit(features, target, classes=[0, 1])
-    assert model.score(x, x[:, 0] > x[:, 1]) > 0.97
+    assert model.score(x, x[:, 0] > x[:, 1]) > 0.95
 
 
 def test_numpy_batches():

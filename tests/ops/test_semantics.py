@@ -564,7 +564,7 @@ def test_padding():
     assert made["x"].to_list() == [[1, 2], [4, -1], [-1, -1], [-1, -1]]
     counted = ops.ValueCount()
     run(["x"] >> counted, {"x": lists})
-    assert counted.stats == {"x": {"min": 0, "max": 3}}
+    assert counted.stats["x"]["value_count"] == {"min": 0, "max": 3}
 
 
 def test_functions_get_pandas():
@@ -683,8 +683,8 @@ def test_nothing_changes_the_left_operand():
     a, b, c = (ColumnSelector([n]) >> ops.FillMissing() for n in "abc")
     both = a + b
     three = both + c
-    assert len(both.parents) == 2
-    assert len(three.parents) == 3
+    assert len(both.upstream) == 2
+    assert len(three.upstream) == 3
     less = three - ["a"]
     picked = three[["b"]]
     data = pl.DataFrame({"a": [1], "b": [2], "c": [3]})

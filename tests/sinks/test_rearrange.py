@@ -55,7 +55,7 @@ def test_shuffle_by_keys(folder, keys, count):
     dataset = Dataset(folder, part_size=20_000).shuffle_by_keys(keys, npartitions=count)
     seen = set()
     rows = []
-    for frame in dataset.to_iter():
+    for frame in dataset.to_iter().polars():
         here = set(frame.select(keys).unique().rows())
         assert not here & seen
         seen |= here
@@ -84,11 +84,11 @@ def test_shuffle_by_keys_in_folders_moves_nothing(folder, tmp_path, monkeypatch)
     dataset = Dataset(tmp_path / "hive")
     grouped = dataset.shuffle_by_keys("k")
     assert grouped.npartitions == 11
-    assert all(f["k"].n_unique() == 1 for f in grouped.to_iter())
+    assert all(f["k"].n_unique() == 1 for f in grouped.to_iter().polars())
     assert grouped.to_polars(FRAME.columns).sort("i").equals(FRAME)
     few = dataset.shuffle_by_keys("k", npartitions=3)
     assert few.npartitions == 3
-    assert sum(f["k"].n_unique() for f in few.to_iter()) == 11
+    assert sum(f["k"].n_unique() for f in few.to_iter().polars()) == 11
     monkeypatch.undo()
     assert dataset.shuffle_by_keys("k", hive_data=False, npartitions=3).num_rows == ROWS
 

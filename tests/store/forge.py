@@ -52,7 +52,7 @@ def warm():
     room, line = np.zeros(4096, np.uint8), np.array([[0, 0, 0, 8, 1]])
     at = np.uint64(room.__array_interface__["data"][0])
     targets = np.array([[at + np.uint64(512)]], np.uint64)
-    rows.copy_parts(np.array([at], np.uint64), np.array([8]), line, permute.deal(2, 2, 3), 4, targets)
+    rows.copy_parts(np.array([at], np.uint64), np.array([8]), line, permute.places(2, 3), 4, targets)
     checksum.digest(at, 100, np.uint64(0))
 
 

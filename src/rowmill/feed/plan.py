@@ -51,7 +51,7 @@ class Strip:
     def places(self, empty: permute.Empty) -> NDArray[np.uint32]:
         if self.key is None:
             return np.arange(self.rows, dtype=np.uint32)
-        return permute.deal(self.rows, self.batch_rows, self.key, empty)
+        return permute.places(self.rows, self.key, empty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,11 @@ class Chunk:
             placed.append((batch * np.uint32(self.batch_rows) + start + within).astype(np.uint32))
             before += strip.batch_rows
             short_before += strip.rows - self.whole * strip.batch_rows
-        return np.concatenate(placed)
+        together = np.concatenate(placed)
+        key = self.strips[0].key
+        if key is None:
+            return together
+        return permute.order_within(self.batch_rows, len(together), permute.key(key))[together]
 
 
 @dataclass(frozen=True)

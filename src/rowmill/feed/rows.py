@@ -25,7 +25,7 @@ from rowmill.feed.vectors import (
     widen_vectors,
 )
 
-AHEAD_TO_WRITE = 64  # rows that are asked for before they are overwritten
+AHEAD_TO_WRITE = 16  # rows that are asked for before they are overwritten
 STRIP_ROWS = 2048  # copied to one matrix after another
 ASKED_BYTES = 1024  # of a row; of a longer one the processor foresees the rest
 

@@ -68,7 +68,7 @@ def encode(
             return {str(key): inner(item) for key, item in value.items()}
         return {"$dict": [[inner(key), inner(item)] for key, item in value.items()]}
     if isinstance(value, ColumnSelector):
-        return {"$columns": [inner(list(value.plain)), inner(list(value.subgroups)), list(value.tags)]}
+        return {"$columns": [inner(list(value.plain)), inner(list(value.groups)), [str(tag) for tag in value.tags]]}
     if isinstance(value, pl.Series):
         return {"$series": tables.add(value.alias("values").to_frame())}
     if isinstance(value, pl.DataFrame):

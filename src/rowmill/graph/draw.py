@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 from rowmill.graph.node import Apply, Node, Select, walk
+from rowmill.schema import Schema
 
 _LINE, _LETTER, _GAP, _HIGH = 64, 7.2, 28, 34
 
@@ -18,6 +19,21 @@ class Picture:
     """Shows itself in a notebook; `save(path)` writes an SVG file."""
 
     node: Node
+
+    @property
+    def output_node(self) -> Node:
+        return self.node
+
+    @property
+    def input_schema(self) -> Schema:
+        """The columns of the table that the graph selects, once a workflow with it has seen a table."""
+        selected = [node.output_schema for node in walk(self.node) if isinstance(node, Select)]
+        return Schema({column.name: column for schema in selected for column in schema})
+
+    @property
+    def output_schema(self) -> Schema:
+        """The columns that come out, once a workflow with the graph has seen a table."""
+        return self.node.output_schema
 
     def _repr_svg_(self) -> str:
         return self.svg()
@@ -30,7 +46,7 @@ class Picture:
         place = _places(nodes)
         total = max(x + _width(node) / 2 for node in nodes for x, _ in [place[id(node)]]) + _GAP / 2
         high = max(y for _, y in place.values()) + _HIGH / 2 + 8
-        drawn = [_edge(place[id(p)], place[id(n)]) for n in nodes for p in n.parents]
+        drawn = [_edge(place[id(p)], place[id(n)]) for n in nodes for p in n.upstream]
         drawn += [_box(node, place[id(node)]) for node in nodes]
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {total:.0f} {high:.0f}" width="{total:.0f}" '
@@ -42,13 +58,13 @@ def _places(nodes: Sequence[Node]) -> dict[int, tuple[float, float]]:
     """The middle of each box: a node stands below its parents, just above its child, beside those of its line."""
     below = dict.fromkeys(map(id, nodes), 0)  # lines between a node and the last
     for node in reversed(nodes):
-        for parent in node.parents:
+        for parent in node.upstream:
             below[id(parent)] = max(below[id(parent)], below[id(node)] + 1)
     x: dict[int, float] = {}
     right = 0.0
     for node in nodes:
-        if node.parents:
-            x[id(node)] = sum(x[id(parent)] for parent in node.parents) / len(node.parents)
+        if node.upstream:
+            x[id(node)] = sum(x[id(parent)] for parent in node.upstream) / len(node.upstream)
         else:
             x[id(node)] = right + _GAP / 2 + _width(node) / 2
             right += _width(node) + _GAP

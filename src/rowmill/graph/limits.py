@@ -19,10 +19,10 @@ def check_limits(output: Node) -> None:
     growth: dict[int, float] = {}
     depth: dict[int, int] = {}
     for number, node in enumerate(walk(output)):
-        before = max((growth[id(parent)] for parent in node.parents), default=1.0)
+        before = max((growth[id(parent)] for parent in node.upstream), default=1.0)
         own = float(node.operator.growth) if isinstance(node, Apply) else 1.0
         growth[id(node)] = before * max(1.0, own)
-        depth[id(node)] = max((depth[id(parent)] for parent in node.parents), default=0) + 1
+        depth[id(node)] = max((depth[id(parent)] for parent in node.upstream), default=0) + 1
         if number >= MAX_NODES or depth[id(node)] > MAX_DEPTH:
             raise WorkflowFileError(
                 f"the graph has more than {MAX_NODES:,} nodes, or more than {MAX_DEPTH} one after another. It can be "

@@ -19,7 +19,7 @@ from rowmill.graph.failures import UNEXPECTED
 from rowmill.graph.folder import Budget, Folder, too_large
 from rowmill.graph.limits import MAX_NODES, check_limits
 from rowmill.graph.literals import MAX_WIDTH
-from rowmill.graph.node import Apply, Concat, Named, Node, Only, Select, Without, walk
+from rowmill.graph.node import Apply, Concat, Group, Named, Node, Only, Select, Without, walk
 from rowmill.graph.operator import Fitted, Operator
 from rowmill.graph.save import FORMAT, GRAPH, MANIFEST, VERSION, sha256, table_file
 from rowmill.graph.selector import ColumnSelector
@@ -30,7 +30,7 @@ from rowmill.statistics.values import VERSION as HASH_VERSION
 MAX_TABLES = 100_000
 MAX_NAME = 65_536
 FAILURES: tuple[type[BaseException], ...] = (*UNEXPECTED, RowmillError)
-_COLUMN_KEYS = {"name", "dtype", "tags", "properties", "is_list", "width"}
+_COLUMN_KEYS = {"name", "dtype", "tags", "properties", "is_list", "width", "dims"}
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class Loaded:
     removed: frozenset[str]
     root: Schema | None
     learnt_from: str | None
+    learnt_rows: int | None
 
 
 def load(path: Path, operators: Mapping[str, type[Operator]], functions: Mapping[str, Any], max_bytes: int) -> Loaded:
@@ -103,7 +104,9 @@ def _built(graph: Any, operators: Mapping[str, Any], functions: Mapping[str, Any
     learnt_from, removed = graph.get("learnt_from"), graph.get("removed", [])
     _check(learnt_from is None or (isinstance(learnt_from, str) and len(learnt_from) < 1_000), "learnt_from")
     _check(isinstance(removed, list) and all(isinstance(name, str) for name in removed), "removed")
-    return Loaded(nodes[-1], fitted, frozenset(removed), schema, learnt_from)
+    rows = graph.get("learnt_rows")
+    _check(rows is None or (type(rows) is int and 0 <= rows < 1 << 62), "learnt_rows")
+    return Loaded(nodes[-1], fitted, frozenset(removed), schema, learnt_from, rows)
 
 
 def _schema(root: Any) -> Schema:
@@ -116,6 +119,8 @@ def _schema(root: Any) -> Schema:
         _check(isinstance(tags, list) and all(isinstance(tag, str) for tag in tags), "the tags of a column")
         _check(isinstance(column.get("properties", {}), dict), "the properties of a column")
         _check(isinstance(column.get("is_list", False), bool), "whether a column has lists")
+        dims = column.get("dims")
+        _check(dims is None or (isinstance(dims, list) and len(dims) <= 8), "the shape of a column")
         _check(width is None or (type(width) is int and 1 <= width <= MAX_WIDTH), "the width of a column")
         _check(isinstance(dtype, str) and len(dtype) <= 10_000 and dtype.count("[") <= 50, "the type of a column")
     return Schema.from_json(json.dumps({"columns": root}))
@@ -127,6 +132,9 @@ def _node(entry: Any, parents: tuple[Node, ...], operators: Mapping[str, Any], f
         return _applied(entry, parents, operators, functions, read)
     if kind == "Concat":
         return Concat(parents)
+    if kind == "Group":
+        _check(len(parents) == 1, "a group")
+        return Group(parents[0])
     if kind == "Named":
         _check(len(parents) == 1 and isinstance(entry["name"], str) and len(entry["name"]) <= MAX_NAME, "a named part")
         return Named(entry["name"], parents[0])
@@ -146,8 +154,10 @@ def _applied(entry: Any, parents: tuple[Node, ...], operators: Mapping[str, Any]
     operator = operators[name]
     decoded = {key: decode(value, read, functions) for key, value in settings.items()}
     if len(parents) > 1:  # what it needs besides its input is in the graph
-        _check(operator.needs is not None and len(parents) == 2, f"more than one parent for {name}")
-        decoded.setdefault(operator.needs, parents[1])
+        more = operator.needs is not None or operator.completing is not Operator.completing
+        _check(more and len(parents) == 2, f"more than one parent for {name}")
+        if operator.needs is not None:
+            decoded.setdefault(operator.needs, parents[1])
     for key in operator.places:
         decoded.pop(key, None)
     for key in operator.tables:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar, TypeVar
 
 import polars as pl
 
 from rowmill.errors import ArgumentError, NotFittedError
-from rowmill.graph.node import Node, apply
-from rowmill.graph.selector import Group
+from rowmill.graph.node import Node, apply, needs_of
+from rowmill.graph.selector import ColumnSelector, Group, as_selector
 from rowmill.schema import ColumnSchema, Schema
 from rowmill.sources.names import column
 from rowmill.statistics.statistic import Statistic
@@ -25,6 +25,7 @@ from rowmill.statistics.table import Table
 T = TypeVar("T")
 
 ROW = "\0row"  # the number of a row in its table: a column that every table has, for operators that need it
+ROWS = "\0rows"  # the statistic, and the value learnt, that tells the fitted rows from others
 
 
 @dataclass(frozen=True)
@@ -116,9 +117,18 @@ class _Applicable(type):
 class Operator(metaclass=_Applicable):
     """Columns in, columns out. Subclasses are frozen dataclasses of their settings."""
 
+    __array_ufunc__: ClassVar[None] = None  # so that an array of names >> an operator is left to the operator
     needs: ClassVar[str | None] = None  # the setting that names columns, or holds a node, needed besides the input
     places: ClassVar[tuple[str, ...]] = ()  # settings that say where to write: neither saved nor loaded
     tables: ClassVar[tuple[str, ...]] = ()  # settings that may be the path of a table; saved and loaded as tables only
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "transform" in cls.__dict__ and cls.outputs is not Operator.outputs:
+            raise ArgumentError(
+                f"{cls.__name__} overrides transform of {cls.__mro__[1].__name__}, which does not use it; derive "
+                f"{cls.__name__} from rowmill.ops.Operator"
+            )
 
     @property
     def rowwise(self) -> bool:
@@ -142,23 +152,63 @@ class Operator(metaclass=_Applicable):
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         """The columns made. Before fitting (`fitted` is None) only their descriptions are used."""
-        raise ArgumentError(
-            f"{self.label} does not say which columns it makes; wanted an operator of rowmill.ops: write a function of "
-            f"a column as LambdaOp(f), or an expression as Expr(...)"
-        )
+        if self._is_users:
+            from rowmill.graph.alone import made_by_user
+
+            return made_by_user(self, inputs)[1]
+        return one_per_column(inputs, lambda column, value: (column, value))
 
     def shared(self, inputs: Inputs, fitted: Fitted | None) -> Mapping[str, Value]:
         """Columns that several outputs are computed from; they are there as inputs of these names."""
+        if self._is_users:
+            from rowmill.graph.alone import made_by_user
+
+            return made_by_user(self, inputs)[0]
         return {}
+
+    @property
+    def _is_users(self) -> bool:
+        """Whether the class is a user's own, with a `transform(selector, frame)` that makes its columns."""
+        return type(self).transform is not Operator.transform
+
+    def transform(self, col_selector: Any, df: Any) -> Any:
+        """What the operator alone makes of the selected columns of a frame; one that learns has to be fitted.
+
+        A class of your own overrides it: `col_selector.names` are the columns to use, `df` is a pandas frame, and a
+        frame with a row for each of its rows comes back. It is called with an empty frame first, to see the columns.
+        """
+        from rowmill.graph.alone import transform_alone
+
+        return transform_alone(self, col_selector, df)
+
+    def compute_output_schema(self, input_schema: Schema, col_selector: Any, prev_output_schema: Any = None) -> Schema:
+        """The columns that the operator makes of the selected columns of a table."""
+        from rowmill.graph.alone import schema_alone
+
+        return schema_alone(self, input_schema, col_selector)
 
     def change(self, frame: pl.DataFrame, inputs: Inputs) -> Change:
         """Which rows stay, and new columns. `frame` has the input columns by their names."""
         raise NotImplementedError
 
+    def output_column_names(self, col_selector: Any) -> ColumnSelector:
+        """The names of the columns that the operator makes of the selected ones."""
+        from rowmill.graph.alone import schema_alone
+
+        selector = as_selector(col_selector)
+        needs = [as_selector(each).names for each in needs_of(self) if not isinstance(each, Node)]
+        needed = [name for names in needs for name in names]
+        table = Schema(list(dict.fromkeys([*selector.names, *needed])))
+        return ColumnSelector(schema_alone(self, table, selector).column_names)
+
     def dependencies(self) -> Sequence[Any]:
         """Nodes or columns that are needed besides those the operator is applied to."""
         given = None if self.needs is None else getattr(self, self.needs)
         return () if given is None or (isinstance(given, list | tuple) and not given) else (given,)
+
+    def completing(self, selected: Sequence[str]) -> Sequence[str]:
+        """Columns of the table that the operator needs and that are not among the selected ones."""
+        return ()
 
     @property
     def label(self) -> str:
@@ -166,7 +216,7 @@ class Operator(metaclass=_Applicable):
 
     def settings(self) -> dict[str, Any]:
         """The settings, as given."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.init}  # type: ignore[arg-type]
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.init} if is_dataclass(self) else {}
 
     @classmethod
     def from_settings(cls, settings: dict[str, Any]) -> Operator:
@@ -182,7 +232,10 @@ class StatOperator(Operator):
 
     def statistics(self, inputs: Inputs) -> Mapping[str, Statistic[Any]]:
         """What has to be known of the input columns, each under a name of the operator's choice."""
-        raise NotImplementedError
+        raise ArgumentError(
+            f"{self.label} does not say what it learns; operators of your own cannot learn: use LambdaOp, or derive "
+            f"from Operator"
+        )
 
     def measured(self, inputs: Inputs) -> Mapping[str, Value]:
         """Columns that the statistics look at besides the input columns."""
@@ -234,8 +287,8 @@ def by_leaf(column: ColumnSchema, value: pl.Expr, change: Callable[[pl.Expr], pl
 
 
 def numeric(column: ColumnSchema, operator: Operator) -> ColumnSchema:
-    """The column, if it holds numbers or flags."""
-    if column.dtype != "bool" and not column.dtype.startswith(("int", "uint", "float", "decimal")):
+    """The column, if it holds numbers or flags, or nothing is known of it yet."""
+    if column.dtype not in ("bool", "unknown") and not column.dtype.startswith(("int", "uint", "float", "decimal")):
         raise ArgumentError(
             f"{operator.label} wants numbers, and column {column.name!r} is {column.dtype}; leave it out, or turn it "
             f"into numbers first"

@@ -16,7 +16,7 @@ import polars as pl
 
 from rowmill.errors import ArgumentError
 from rowmill.graph.failures import typed
-from rowmill.graph.node import Apply, Concat, Named, Node, Only, Select, Without, walk
+from rowmill.graph.node import Apply, Concat, Group, Named, Node, Only, Select, Without, walk
 from rowmill.graph.operator import ROW, Call, Inputs, Operator, StatOperator, Value
 from rowmill.graph.resolve import Resolved
 from rowmill.graph.steps import FEW, Calls, Columns, Rows, Step, roots, used
@@ -74,7 +74,7 @@ def compile_outputs(resolved: Resolved, columns: Sequence[str] | None = None, *,
 
 def compile_inputs(resolved: Resolved, nodes: Sequence[Apply]) -> Program:
     """The program that makes what the operators of these nodes learn from; names begin with `made_by`."""
-    compiler = _Compiler(resolved, [parent for node in nodes for parent in node.parents], training=True)
+    compiler = _Compiler(resolved, [parent for node in nodes for parent in node.upstream], training=True)
     outputs: Values = {}
     for node in nodes:
         operator: StatOperator = node.operator
@@ -99,7 +99,7 @@ def made_by(number: int) -> str:
 def row_changes(node: Node) -> frozenset[int]:
     """Which operators change the rows on the way to this node: what two nodes must share to be used together."""
     return frozenset(
-        id(n) for parent in node.parents for n in walk(parent) if isinstance(n, Apply) and n.operator.changes_rows
+        id(n) for parent in node.upstream for n in walk(parent) if isinstance(n, Apply) and n.operator.changes_rows
     )
 
 
@@ -127,7 +127,7 @@ class _Compiler:
 
     def inputs(self, node: Apply) -> Inputs:
         exprs: Values = {}
-        for parent in reversed(node.parents):
+        for parent in reversed(node.upstream):
             if id(parent) in self._values:
                 exprs.update(self._values[id(parent)])
         return replace(self._resolved.inputs(node), exprs={**exprs, ROW: pl.col(ROW)}, training=self._training)
@@ -139,7 +139,7 @@ class _Compiler:
         return Program(steps, outputs, inputs, ROW in wanted, self._rowwise, changes)
 
     def _compile(self, node: Node) -> Values:
-        self._depth[id(node)] = max((self._depth[id(parent)] for parent in node.parents), default=0)
+        self._depth[id(node)] = max((self._depth[id(parent)] for parent in node.upstream), default=0)
         if isinstance(node, Select):
             self._check_rows(node)
             return {name: pl.col(safe(name)) for name in self._resolved.schema(node).column_names}
@@ -147,11 +147,11 @@ class _Compiler:
             return self._applied(node)
         if isinstance(node, Concat):
             joined: Values = {}
-            for parent in node.parents:
+            for parent in node.upstream:
                 joined.update(self.values(parent))
             return joined
-        assert isinstance(node, Named | Only | Without)
-        made = self.values(node.parents[0])
+        assert isinstance(node, Group | Named | Only | Without)
+        made = self.values(node.upstream[0])
         return {name: made[name] for name in self._resolved.schema(node).column_names}
 
     def _applied(self, node: Apply) -> Values:

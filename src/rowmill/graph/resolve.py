@@ -9,6 +9,7 @@ from typing import Any
 from rowmill.errors import ArgumentError, ColumnError, closest
 from rowmill.graph.failures import typed
 from rowmill.graph.node import Apply, Concat, Named, Node, Only, Select, Without, walk
+from rowmill.graph.node import Group as GroupNode
 from rowmill.graph.operator import Fitted, Inputs, Operator, Output, StatOperator
 from rowmill.graph.selector import Group, members
 from rowmill.schema import ColumnSchema, Schema
@@ -56,23 +57,33 @@ class Resolved:
         """The children of each node, by its number."""
         children: dict[int, list[Node]] = {number: [] for number in range(len(self.nodes))}
         for node in self.nodes:
-            for parent in node.parents:
+            for parent in node.upstream:
                 children[self.number[id(parent)]].append(node)
         return children
 
     def inputs(self, node: Apply) -> Inputs:
         """What the operator of a node gets, without expressions."""
         needed = Schema()
-        for parent in node.parents[1:]:
+        for parent in node.upstream[1:]:
             needed = needed + self.schema(parent)
-        return Inputs(self.schema(node.parents[0]), self.groups(node.parents[0]), needed)
+        return Inputs(self.schema(node.upstream[0]), self.groups(node.upstream[0]), needed)
+
+    def note(self) -> None:
+        """Tell every node which columns come in and out, for people to look at."""
+        for node in self.nodes:
+            made = self.schema(node)
+            if isinstance(node, Apply):
+                taken = self.schema(node.upstream[0])
+            else:
+                taken = made
+            node.note(taken, made)
 
     def phases(self) -> list[list[Apply]]:
         """The nodes that have to learn, in the order in which they can: each needs only those of earlier phases."""
         level: dict[int, int] = {}
         phases: list[list[Apply]] = []
         for number, node in enumerate(self.nodes):
-            before = max((level[self.number[id(parent)]] for parent in node.parents), default=0)
+            before = max((level[self.number[id(parent)]] for parent in node.upstream), default=0)
             level[number] = before
             if isinstance(node, Apply) and isinstance(node.operator, StatOperator):
                 level[number] = before + 1
@@ -94,19 +105,22 @@ class Resolved:
     def _columns(self, node: Node) -> tuple[Schema, tuple[Group, ...]]:
         if isinstance(node, Select):
             return self._selected(node.selector.resolve(self.root).grouped_names, self.root, allow=self.removed)
-        parents = [self.schema(parent) for parent in node.parents]
+        parents = [self.schema(parent) for parent in node.upstream]
         if isinstance(node, Concat):
             schema = Schema({column.name: column for parent in parents for column in parent}.values())
-            return schema, tuple(dict.fromkeys(g for parent in node.parents for g in self.groups(parent)))
+            return schema, tuple(dict.fromkeys(g for parent in node.upstream for g in self.groups(parent)))
+        if isinstance(node, GroupNode):
+            joined = tuple(parents[0].column_names)
+            return parents[0], (joined,) if joined else ()
         if isinstance(node, Named):
-            return parents[0], self.groups(node.parents[0])
+            return parents[0], self.groups(node.upstream[0])
         if isinstance(node, Only):
             names = node.selector.resolve(parents[0]).grouped_names
             return self._selected(names, parents[0], allow=self.removed)
         if isinstance(node, Without):
             gone = set(parents[1].column_names) if len(parents) > 1 else set()
             gone |= set(node.selector.resolve(parents[0]).names)
-            groups = tuple(g for g in self.groups(node.parents[0]) if not gone & set(members(g)))
+            groups = tuple(g for g in self.groups(node.upstream[0]) if not gone & set(members(g)))
             return parents[0].excluding(gone), groups
         assert isinstance(node, Apply)
         made = Schema(self._described(node))

@@ -39,13 +39,13 @@ def save(
     fitted: Mapping[int, Fitted],
     removed: frozenset[str],
     root: Schema | None,
-    learnt_from: str | None,
+    learnt: Mapping[str, str | int | None],
 ) -> None:
-    """Write a workflow to a folder, which appears when all of it is written."""
+    """Write a workflow to a folder, which appears when all of it is written. `learnt`: what data it has learnt from."""
     check_limits(output)
     tables = Tables()
     graph = describe(output, fitted, tables, function_name)
-    graph |= {"removed": sorted(removed), "learnt_from": learnt_from}
+    graph |= {"removed": sorted(removed), **learnt}
     graph["columns"] = None if root is None else json.loads(root.to_json())["columns"]
     for frame in tables.frames:
         check_table(frame)
@@ -82,7 +82,7 @@ def describe(
     number = {id(node): index for index, node in enumerate(nodes)}
     described = []
     for index, node in enumerate(nodes):
-        entry: dict[str, Any] = {"kind": type(node).__name__, "parents": [number[id(p)] for p in node.parents]}
+        entry: dict[str, Any] = {"kind": type(node).__name__, "parents": [number[id(p)] for p in node.upstream]}
         if isinstance(node, Select | Only | Without):
             entry["columns"] = encode(node.selector, tables, name=name)
         elif isinstance(node, Named):
@@ -106,6 +106,8 @@ def _described_operator(
 
     kind = type(operator).__name__
     if OPERATORS.get(kind) is not type(operator):
+        if forms:  # to compare, not to save
+            return {"operator": kind, "settings": name(operator)}
         raise ArgumentError(
             f"cannot save an operator of type {type(operator).__qualname__}: only those of rowmill.ops can be loaded "
             f"again; write it as a LambdaOp with a named function"

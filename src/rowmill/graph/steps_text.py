@@ -11,8 +11,8 @@ def steps_text(output: Node) -> list[str]:
     """A line for each operand of the last `+`: `[C1, C2] >> Categorify`."""
     texts: dict[int, str] = {}
     for node in walk(output):
-        texts[id(node)] = _shortened(_text(node, [texts[id(parent)] for parent in node.parents]))
-    branches = output.parents if isinstance(output, Concat) else (output,)
+        texts[id(node)] = _shortened(_text(node, [texts[id(parent)] for parent in node.upstream]))
+    branches = output.upstream if isinstance(output, Concat) else (output,)
     return [texts[id(branch)] for branch in branches]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 
 import polars as pl
@@ -76,11 +77,13 @@ class Step:
 def _cast(column: pl.Series, dtype: pl.DataType) -> pl.Series:
     """The column in the type it was fitted in, with the same values. A float is rounded to one of less precision."""
     name, column = column.name, column.alias("values")
-    if column.dtype.is_float() and dtype.is_integer():
-        column = column.fill_nan(None)  # what pandas makes of a missing integer
+    if column.dtype.is_float() and not _leaf(dtype).is_float():
+        column = column.fill_nan(None)  # what pandas makes of a missing value
     try:
-        made = column.cast(dtype)
+        made = _parsed(column, dtype) if column.dtype == pl.String and dtype.is_temporal() else column.cast(dtype)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        if column.dtype == pl.String and dtype.is_temporal():
+            raise _unreadable_time(name, column, dtype) from error
         raise ColumnError(
             f"column {name!r} is {column.dtype}, and was {dtype} when the workflow was fitted; {error}"
         ) from error
@@ -93,6 +96,32 @@ def _cast(column: pl.Series, dtype: pl.DataType) -> pl.Series:
                 f"the workflow was fitted; round it, or fit the workflow on floats"
             )
     return made.alias(name)
+
+
+def _parsed(texts: pl.Series, dtype: pl.DataType) -> pl.Series:
+    """Dates and times from text, as they come in JSON, read as they would be from a CSV file."""
+    if not isinstance(dtype, pl.Datetime | pl.Date):
+        return texts.cast(dtype)
+    there = texts.is_not_null()
+    written = texts.filter(there).to_frame("values").write_csv(quote_style="always").encode()
+    read = pl.read_csv(io.BytesIO(written), schema={"values": dtype}).to_series()
+    if len(read) == len(texts):
+        return read
+    return pl.repeat(None, len(texts), dtype=dtype, eager=True).scatter(there.arg_true(), read)
+
+
+def _unreadable_time(name: str, texts: pl.Series, dtype: pl.DataType) -> ColumnError:
+    def fails(text: str) -> bool:
+        try:
+            return _parsed(pl.Series("values", [text]), dtype).null_count() > 0
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+            return True
+
+    strange = next((text for text in texts.drop_nulls().unique(maintain_order=True).head(1_000) if fails(text)), "...")
+    return ColumnError(
+        f"column {name!r} has {strange!r}, and was {column_schema(name, dtype).dtype} when the workflow was fitted; "
+        f"write it like '2024-05-06T07:08:09' (or '2024-05-06' for a date), or pass a datetime"
+    )
 
 
 def _leaf(dtype: pl.DataType) -> pl.DataType:

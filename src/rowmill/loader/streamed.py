@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from rowmill.display import as_html, as_text, plural
+from rowmill.display import Displayed, Rows, plural
 from rowmill.errors import ArgumentError, StartedError
 from rowmill.feed.block import Batch
 from rowmill.feed.explain import PlanReport, explain
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _Self = TypeVar("_Self", bound="Streamed")
 
 
-class Streamed:
+class Streamed(Displayed):
     """An iterable over a `Stream`, whose batches become tensors in `_tensors`."""
 
     data: Table
@@ -59,18 +59,13 @@ class Streamed:
         """What `__iter__` gives, and `peek` looks at."""
         return self._stream.counted(self._batches(self._stream.batches()))
 
-    def __repr__(self) -> str:
-        return as_text(self._title(), column_rows(self._input_schema))
-
-    def _repr_html_(self) -> str:
-        return as_html(self._title(), column_rows(self._input_schema))
-
-    def _title(self) -> str:
+    def _display(self) -> tuple[str, Rows]:
         stream, (size, rank) = self._stream, self._stream.find_ranks()
         rows = sum(fragment.rows for fragment in stream.fragments)
         order = "fully shuffled" if stream.full else "shuffled" if stream.shuffle else "in order"
         ranks = f", rank {rank} of {size}" if size > 1 else ""
-        return f"{type(self).__name__}: {plural(rows, 'row')} in batches of {stream.batch_size:,}, {order}{ranks}"
+        title = f"{type(self).__name__}: {plural(rows, 'row')} in batches of {stream.batch_size:,}, {order}{ranks}"
+        return title, column_rows(self._input_schema)
 
     def __next__(self) -> Any:
         """The next batch of an epoch of its own; starts one if there is none."""

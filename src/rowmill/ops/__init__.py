@@ -5,6 +5,7 @@ from rowmill.graph.operator import Operator, StatOperator
 from rowmill.graph.selector import ColumnSelector
 from rowmill.ops.bucket import Bucketize, HashBucket, HashedCross
 from rowmill.ops.categorify import Categorify
+from rowmill.ops.column_similarity import ColumnSimilarity
 from rowmill.ops.describe import (
     AddMetadata,
     AddProperties,
@@ -24,7 +25,6 @@ from rowmill.ops.join import JoinExternal, JoinGroupby
 from rowmill.ops.lists import ListSlice, ValueCount
 from rowmill.ops.rows import DifferenceLag, Dropna, Filter, Groupby
 from rowmill.ops.scale import Clip, LogOp, Normalize, NormalizeMinMax
-from rowmill.ops.similarity import ColumnSimilarity
 from rowmill.ops.target import TargetEncoding
 from rowmill.ops.udf import Expr, LambdaOp
 

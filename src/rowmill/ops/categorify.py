@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,8 +16,17 @@ from rowmill.errors import ArgumentError, UnseenValueError
 from rowmill.graph.operator import Call, Fitted, Inputs, Output, StatOperator
 from rowmill.graph.selector import Group, members
 from rowmill.ops.columns import check_names, retagged
-from rowmill.ops.embedding import embedding_size
-from rowmill.ops.vocabulary import Vocabulary, given_vocabulary, named, read_vocabulary, write_vocabulary
+from rowmill.ops.embedding import embedding_size, get_embedding_sizes
+from rowmill.ops.vocabulary import (
+    LearntTable,
+    Vocabulary,
+    given_vocabulary,
+    named,
+    plain_vocabulary,
+    read_vocabulary,
+    shown_table,
+    write_vocabulary,
+)
 from rowmill.schema import ColumnSchema, Tags
 from rowmill.sizes import parse_bytes
 from rowmill.sources.names import columns as named_columns
@@ -24,6 +34,8 @@ from rowmill.sources.types import frame_type, polars_type
 from rowmill.statistics.counts import COUNT, Ranked, Values
 from rowmill.statistics.lookup import Lookup
 from rowmill.statistics.values import hashes, over_leaves, without_nan
+
+__all__ = ["Categorify", "get_embedding_sizes"]
 
 NULL, OOV = 1, 2
 
@@ -45,7 +57,7 @@ class Categorify(StatOperator):
     places: ClassVar[tuple[str, ...]] = ("out_path",)
     tables: ClassVar[tuple[str, ...]] = ("vocabs",)
 
-    freq_threshold: int | Mapping[str, int] = 0
+    freq_threshold: int | Mapping[str, int] | None = 0
     out_path: str | None = None
     cat_cache: Any = "host"
     dtype: Any = None
@@ -55,7 +67,7 @@ class Categorify(StatOperator):
     search_sorted: bool = False
     num_buckets: int | Mapping[str, int] | None = None
     vocabs: Mapping[str, Any] | None = None
-    max_size: int | Mapping[str, int] = 0
+    max_size: int | Mapping[str, int] | None = 0
     single_table: bool = False
     cardinality_memory_limit: int | str | None = None
     tree_width: Any = None
@@ -74,12 +86,16 @@ class Categorify(StatOperator):
             raise ArgumentError("both freq_threshold and max_size were given; they exclude each other")
         if self.search_sorted and self.freq_threshold:
             raise ArgumentError("search_sorted was given with freq_threshold; they exclude each other")
+        if self.tree_width is not None:
+            warnings.warn("tree_width is deprecated and means nothing; leave it out", FutureWarning, stacklevel=3)
+        if isinstance(self.vocabs, Mapping):
+            object.__setattr__(self, "vocabs", {name: plain_vocabulary(given) for name, given in self.vocabs.items()})
         for name in ("freq_threshold", "max_size", "num_buckets"):
             self._check_sizes(name, getattr(self, name))
 
     def _check_sizes(self, name: str, given: Any) -> None:
         for value in given.values() if isinstance(given, Mapping) else [given]:
-            if value is None and name == "num_buckets":
+            if value is None:  # as without the setting
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < (name == "num_buckets"):
                 raise ArgumentError(f"{name} is {given!r}; wanted a positive whole number, or a dict of them by column")
@@ -144,6 +160,7 @@ class Categorify(StatOperator):
                 nulls, unseen = found.nulls, found.seen - found.kept
             else:
                 table = given_vocabulary(given, vocabulary, schema)
+            self._warn_of_size(vocabulary.name, table)
             tables[vocabulary.name] = table
             values[vocabulary.name] = {"nulls": nulls, "unseen": unseen}
         fitted = Fitted({"observed": values}, tables)
@@ -152,6 +169,16 @@ class Categorify(StatOperator):
                 table = named(vocabulary.name, fitted.tables[vocabulary.name].frame)
                 write_vocabulary(self.out_path, vocabulary, table, **values[vocabulary.name])
         return fitted
+
+    def _warn_of_size(self, name: str, table: pl.DataFrame) -> None:
+        limit = self.cardinality_memory_limit
+        if limit is not None and table.estimated_size() > parse_bytes(limit, "cardinality_memory_limit"):
+            warnings.warn(
+                f"the vocabulary of {name!r} takes {table.estimated_size():,} bytes, more than "
+                f"cardinality_memory_limit={limit!r}: it was counted on disk, but has to fit in memory to encode; use "
+                f"max_size or freq_threshold",
+                stacklevel=2,
+            )
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         vocabularies = self.vocabularies(inputs)
@@ -209,9 +236,12 @@ class Categorify(StatOperator):
         )
 
     @property
-    def categories(self) -> dict[str, pl.DataFrame]:
-        """The vocabularies of the latest fit: values and how often each was seen, in the order of their codes."""
-        return {name: named(name, table.frame) for name, table in self.learnt.tables.items()}
+    def categories(self) -> dict[str, LearntTable]:
+        """The vocabularies of the latest fit: values and how often each was seen, in the order of their codes.
+
+        Each is a frame, and also stands for the path of a Parquet file: `pd.read_parquet(op.categories["x"])`.
+        """
+        return {name: shown_table(self.learnt, name, partial(named, name)) for name in self.learnt.tables}
 
 
 def _codes(

@@ -18,8 +18,8 @@ def embedding_size(cardinality: int) -> int:
 def get_embedding_sizes(source: Any, output_dtypes: Any = None) -> Sizes | tuple[Sizes, Sizes]:
     """Column to (cardinality, dimension) for the categorical columns, in lexicographic order, as loaders have them.
 
-    `source`: a fitted workflow, a dataset it has transformed, or a schema. Where a categorical column is a list, two
-    dicts: for columns with one value a row, and for lists. `output_dtypes` means nothing.
+    `source`: a fitted workflow, a node of one, a dataset it has transformed, or a schema. Where a categorical column
+    is a list, a tuple of two dicts: for columns with one value a row, and for lists. `output_dtypes` means nothing.
     """
     schema = source if isinstance(source, Schema) else getattr(source, "output_schema", None) or source.schema
     single: Sizes = {}

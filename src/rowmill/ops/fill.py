@@ -65,6 +65,8 @@ class FillMedian(StatOperator):
 def _fitting(fill: Any, column: ColumnSchema) -> pl.Expr:
     """The value in the column's own type, so that filling never changes it."""
     leaf = frame_type(column if not column.is_list else ColumnSchema(column.name, column.dtype))
+    if column.dtype == "unknown":
+        return pl.lit(fill)
     try:
         if leaf.is_integer() and isinstance(fill, float) and not fill.is_integer():
             raise ArgumentError("not whole")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -131,7 +132,9 @@ class JoinExternal(Operator):
 
     `df_ext`: a frame of any kind, a `Dataset`, or Parquet or CSV files; it has to fit in memory. `columns_ext`: which
     of its columns to take. `how`: "left" (nulls where nothing is found) or "inner" (such rows go). A key that is there
-    several times gives a row for each, unless `drop_duplicates_ext`. `kind_ext` and `cache` mean nothing here.
+    several times gives a row for each, unless `drop_duplicates_ext`; a warning says when rows multiply.
+    `validate`: "m:1" refuses a table that has a key several times, "1:m" data that have a key several times (in one
+    piece of the table), "1:1" both; "m:m" allows everything and warns of nothing. `kind_ext` and `cache` mean nothing.
     """
 
     tables: ClassVar[tuple[str, ...]] = ("df_ext",)
@@ -144,8 +147,11 @@ class JoinExternal(Operator):
     drop_duplicates_ext: bool | None = None
     kind_ext: Any = None
     cache: Any = "host"
+    validate: str | None = None
 
     def __post_init__(self) -> None:
+        if self.validate is not None and self.validate not in _VALIDATIONS:
+            raise ArgumentError(f"validate is {self.validate!r}; wanted one of {list(_VALIDATIONS)}")
         if self.how not in ("left", "inner"):
             raise ArgumentError(f"how is {self.how!r}; wanted 'left' or 'inner'")
         object.__setattr__(self, "df_ext", _table(self.df_ext))
@@ -154,6 +160,15 @@ class JoinExternal(Operator):
                 raise ColumnError(f"no column {name!r} in the external table{closest(name, self.df_ext.columns)}")
         if len(self._keys) != len(self._theirs):
             raise ArgumentError(f"on names {len(self._keys)} columns and on_ext {len(self._theirs)}; wanted as many")
+        if self._allowed in ("1:1", "m:1") and self._most > 1:
+            raise ArgumentError(
+                f"validate={self.validate!r}, and the external table has a key of {self._keys} {self._most} times; "
+                f"pass drop_duplicates_ext=True to take the first row of each key"
+            )
+
+    @property
+    def _allowed(self) -> str | None:
+        return None if self.validate is None else _VALIDATIONS[self.validate]
 
     @property
     def _keys(self) -> list[str]:
@@ -199,6 +214,7 @@ class JoinExternal(Operator):
                     f"JoinExternal wants {key!r}{closest(key, inputs.schema.column_names)}; select it too"
                 )
             theirs = column_schema(key, self._table.schema[key])
+            _check_zones(key, inputs.schema[key].dtype, theirs.dtype)
             if (theirs.dtype == "string") != (inputs.schema[key].dtype == "string"):
                 raise ColumnError(
                     f"key {key!r} is {inputs.schema[key].dtype} here and {theirs.dtype} in the external table; cast "
@@ -217,7 +233,23 @@ class JoinExternal(Operator):
 
     def shared(self, inputs: Inputs, fitted: Fitted | None) -> Mapping[str, Value]:
         given = {key: inputs[key] for key in self._keys}
-        return {"place": Call(lambda keys: _places(self._lookup, keys), given, self.label)}
+
+        def place(keys: list[pl.Series]) -> pl.Series:
+            self._check_ours(keys)
+            return _places(self._lookup, keys)
+
+        return {"place": Call(place, given, self.label)}
+
+    def _check_ours(self, keys: list[pl.Series]) -> None:
+        """Refuse keys that a piece of the data has several times, where that was asked for."""
+        if self._allowed not in ("1:1", "1:m"):
+            return
+        frame = pl.DataFrame([key.alias(f"key {number}") for number, key in enumerate(keys)])
+        if twice := frame.height - frame.n_unique():
+            raise ArgumentError(
+                f"validate={self.validate!r}, and {twice:,} of {frame.height:,} rows have a key of {self._keys} that "
+                f"an earlier row has; leave validate out, or take the rows with equal keys together first"
+            )
 
     def change(self, frame: pl.DataFrame, inputs: Inputs) -> Change:
         keys = [f"key {number}" for number in range(len(self._keys))]  # names that mean nothing to Polars
@@ -226,6 +258,7 @@ class JoinExternal(Operator):
             for key, n in zip(self._keys, keys, strict=True)
         ]
         theirs = [self._table.get_column(key).alias(n) for key, n in zip(self._keys, keys, strict=True)]
+        self._check_ours(ours)
         how: Any = self.how
         joined = (
             pl.DataFrame(ours)
@@ -238,9 +271,35 @@ class JoinExternal(Operator):
                 maintain_order="left_right",
             )
         )
+        more = joined.height - joined.get_column("left").n_unique()
+        if more and self._allowed is None:
+            warnings.warn(
+                f"JoinExternal made {more:,} rows more than the {frame.height:,} it was given: the external table has "
+                f"keys of {self._keys} several times; pass drop_duplicates_ext=True to take the first row of each key, "
+                f"validate='m:1' to refuse such a table, or validate='m:m' if you want this",
+                stacklevel=2,
+            )
         found = joined.get_column("right")
         new = [c for c in self._table.get_columns() if c.name not in self._keys]
         return Change(joined.get_column("left"), frame_of(c.alias("values").gather(found).alias(c.name) for c in new))
+
+
+_VALIDATIONS = {
+    "1:1": "1:1", "1:m": "1:m", "m:1": "m:1", "m:m": "m:m",
+    "one_to_one": "1:1", "one_to_many": "1:m", "many_to_one": "m:1", "many_to_many": "m:m",
+}  # fmt: skip
+
+
+def _check_zones(key: str, ours: str, theirs: str) -> None:
+    """Refuse to compare times that have a time zone with times that have none."""
+    if ours == "unknown" or not (ours.startswith("datetime") and theirs.startswith("datetime")):
+        return
+    if ("," in ours) != ("," in theirs):
+        here, there = ("a time zone", "none") if "," in ours else ("no time zone", "one")
+        raise ColumnError(
+            f"key {key!r} has {here} in the data ({ours}) and {there} in the external table ({theirs}); give both the "
+            f"same, for example with dt.replace_time_zone('UTC') in Polars or dt.tz_localize('UTC') in pandas"
+        )
 
 
 def _found(inputs: Inputs, keys: tuple[str, ...], name: str, fitted: Fitted) -> Call:

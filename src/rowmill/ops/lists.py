@@ -59,6 +59,8 @@ class ListSlice(Operator):
 
     def _sliced(self, column: ColumnSchema, value: pl.Expr) -> tuple[ColumnSchema, pl.Expr]:
         kept, column = column, column.as_list()
+        if column.dtype == "unknown":
+            column = column.with_width(None)
         if not column.is_list:
             raise ArgumentError(f"ListSlice wants lists, and column {column.name!r} is {column.dtype}; leave it out")
         items = value if column.width is None else value.arr.to_list()
@@ -70,7 +72,10 @@ class ListSlice(Operator):
         counted = {"value_count": {"min": 0, "max": self._length}}
         made = column.with_width(None).with_properties(counted if self._length is not None else {})
         if not self.pad:
-            return (made if kept.is_list else made.with_dtype(f"list[{column.dtype}]", is_list=False)), sliced
+            if not kept.is_list:  # lists of strings, which a frame has and a tensor has not
+                made = made.with_dtype(f"list[{column.dtype}]", is_list=False)
+                made = made.with_properties(counted if self._length is not None else {})
+            return made, sliced
         width = self._length or 0
         dtype = frame_type(column.with_width(None))
         fill = int(self.pad_value) if not column.dtype.startswith("float") else self.pad_value
@@ -97,5 +102,6 @@ class ValueCount(StatOperator):
             yield Output(noted, inputs[column.name])
 
     @property
-    def stats(self) -> dict[str, dict[str, int]]:
-        return dict(self.learnt.values["stats"])
+    def stats(self) -> dict[str, dict[str, Any]]:
+        """For each column the lengths of its shortest and longest list, as `min`, `max` and as `value_count`."""
+        return {name: {**ends, "value_count": dict(ends)} for name, ends in self.learnt.values["stats"].items()}

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from rowmill.errors import ArgumentError
+from rowmill.errors import ArgumentError, ColumnError, closest
 from rowmill.graph.expressions import growth, save_expression
 from rowmill.graph.operator import Change, Fitted, Inputs, Operator, Output, numeric, one_per_column
 from rowmill.ops.columns import retagged
@@ -89,11 +89,14 @@ class Dropna(Operator):
 
 @dataclass(frozen=True, eq=False)
 class Groupby(Operator):
-    """One row for each value of `groupby_cols`, within a partition: bring equal keys together with `shuffle_by_keys`.
+    """One row for each value of `groupby_cols` in the table.
 
-    `sort_cols`: the order within a group. `aggs`: a name or a list for all columns, or a dict by column: list, first,
-    last, count, nunique, sum, mean, median, min, max, std, var. Columns are named `{column}{name_sep}{agg}`; keys come
-    out where they are selected.
+    `sort_cols`: the order within a group; `ascending=False` turns the lists around, and first and last stay those of
+    the ascending order. `aggs`: a name or a list for all columns, or a dict by column: list, first, last, count,
+    nunique, sum, mean, median, min, max, std, var. Columns are named `{column}{name_sep}{agg}`. Keys and sort columns
+    that are not selected are read from the table; keys come out where they are selected.
+    A table of several partitions is grouped as a whole. One that is too large for that is grouped partition by
+    partition, with a warning: bring equal keys together with `Dataset.shuffle_by_keys` first.
     """
 
     groupby_cols: str | Sequence[str] | None = None
@@ -125,15 +128,37 @@ class Groupby(Operator):
     def _keys(self) -> list[str]:
         return _many(self.groupby_cols)
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns whose values make a group."""
+        return tuple(self._keys)
+
+    def completing(self, selected: Sequence[str]) -> Sequence[str]:
+        named = [*self._keys, *_many(self.sort_cols), *(self.aggs if isinstance(self.aggs, Mapping) else ())]
+        return [name for name in dict.fromkeys(named) if name not in selected]
+
     def _pairs(self, inputs: Inputs) -> list[tuple[ColumnSchema, str]]:
         columns = [column for column in inputs.schema if column.name not in self._keys]
         if not isinstance(self.aggs, Mapping):
             return [(column, agg) for column in columns for agg in _many(self.aggs)]
-        return [(inputs.schema[name], agg) for name, some in self.aggs.items() for agg in _many(some)]
+        return [(inputs.column(name), agg) for name, some in self.aggs.items() for agg in _many(some)]
+
+    def _check(self, inputs: Inputs) -> None:
+        """Refuse keys, sort columns and columns to aggregate that are not there."""
+        there = [*inputs.schema.column_names, *inputs.needed.column_names]
+        aggregated = list(self.aggs) if isinstance(self.aggs, Mapping) else []
+        for what, names in (("groupby_cols", self._keys), ("sort_cols", _many(self.sort_cols)), ("aggs", aggregated)):
+            for name in names:
+                if name not in there:
+                    raise ColumnError(
+                        f"{what} of Groupby names {name!r}, which is not among its columns "
+                        f"{there}{closest(name, there)}; select it too"
+                    )
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
+        self._check(inputs)
         for key in self._keys:
-            yield Output(inputs.schema[key], None)
+            yield Output(inputs.column(key), None)
         for each, agg in self._pairs(inputs):
             yield Output(_aggregated(each, agg, self.name_sep), None)
 
@@ -142,15 +167,18 @@ class Groupby(Operator):
             by = _many(self.sort_cols)
             frame = frame.sort(columns(by), descending=not self.ascending, maintain_order=True, nulls_last=False)
         made = [
-            _AGGREGATIONS[agg][0](column(each.name)).alias(f"{each.name}{self.name_sep}{agg}")
+            _AGGREGATIONS[self._taken(agg)][0](column(each.name)).alias(f"{each.name}{self.name_sep}{agg}")
             for each, agg in self._pairs(inputs)
         ]
         casts = {f"{c.name}{self.name_sep}{a}": dtype for c, a in self._pairs(inputs) if (dtype := _AGGREGATIONS[a][1])}
         keys = columns(self._keys)
         grouped = frame.group_by(keys, maintain_order=True).agg(made).sort(keys)
-        return Change(
-            None, grouped.with_columns(column(name).cast(getattr(pl, dtype)) for name, dtype in casts.items())
-        )
+        grouped = grouped.with_columns(column(name).cast(getattr(pl, dtype)) for name, dtype in casts.items())
+        return Change(None, grouped)
+
+    def _taken(self, agg: str) -> str:
+        """The aggregation of the sorted rows: in descending order the first row is the last one of ascending order."""
+        return {"first": "last", "last": "first"}.get(agg, agg) if self.sort_cols and not self.ascending else agg
 
 
 # The aggregation, and the type of its result where it is not that of the column.
@@ -195,7 +223,7 @@ def _aggregated(column: ColumnSchema, agg: str, sep: str) -> ColumnSchema:
 
 @dataclass(frozen=True)
 class DifferenceLag(Operator):
-    """The difference to the row `shift` rows before, within a partition: `{column}_difference_lag_{shift}`.
+    """The difference to the row `shift` rows before: `{column}_difference_lag_{shift}`.
 
     Null where one of `partition_cols` differs between the two rows. A negative shift looks ahead.
     """
@@ -213,6 +241,11 @@ class DifferenceLag(Operator):
     @property
     def rowwise(self) -> bool:
         return False
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that two rows must share."""
+        return tuple(key for key in _many(self.partition_cols) if isinstance(key, str))
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         for shift in [self.shift] if isinstance(self.shift, int) else self.shift:

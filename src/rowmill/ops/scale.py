@@ -6,18 +6,31 @@ import math
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from rowmill.errors import ArgumentError
-from rowmill.graph.operator import Fitted, Inputs, Operator, Output, StatOperator, by_leaf, numeric, one_per_column
+from rowmill.graph.operator import (
+    Call,
+    Fitted,
+    Inputs,
+    Operator,
+    Output,
+    StatOperator,
+    Value,
+    by_leaf,
+    numeric,
+    one_per_column,
+)
 from rowmill.ops.columns import retagged
 from rowmill.schema import ColumnSchema, Tags
 from rowmill.sources.types import polars_type
 from rowmill.statistics.extremes import Extremes
 from rowmill.statistics.moments import Moments, Sums
+from rowmill.statistics.values import over_leaves
 
 
 @dataclass(frozen=True)
@@ -56,22 +69,45 @@ def _bound(bound: float | None, dtype: pl.DataType, up: bool) -> Any:
 
 @dataclass(frozen=True)
 class LogOp(Operator):
-    """The logarithm of one more than the value, in float32."""
+    """The logarithm of one more than the value, in float32.
+
+    A value below -1 becomes NaN and -1 becomes minus infinity; a warning says how many there are. Use Clip before.
+    """
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
-        def made(column: ColumnSchema, value: pl.Expr) -> tuple[ColumnSchema, pl.Expr]:
+        def made(column: ColumnSchema, value: pl.Expr) -> tuple[ColumnSchema, Value]:
             made = retagged(numeric(column, self), Tags.CONTINUOUS).with_dtype("float32")
-            if column.dtype != "float64":
-                return made, by_leaf(column, value, lambda x: (x.cast(pl.Float32) + 1).log())
-            return made, by_leaf(column, value, _log_of_large)
+            log = partial(_log, name=column.name)
+            return made, Call(lambda given: over_leaves(given[0], log), {column.name: value}, self.label)
 
         return one_per_column(inputs, made)
 
 
-def _log_of_large(x: pl.Expr) -> pl.Expr:
-    """log(x + 1) in float32, of values too that only float64 can hold."""
-    small = (x.cast(pl.Float32) + 1).log()
-    return pl.when(x.is_finite() & (x > 3e38)).then((x + 1).log().cast(pl.Float32)).otherwise(small)
+def _log(values: pl.Series, name: str) -> pl.Series:
+    """log(x + 1) in float32, of values too that only float64 can hold; warns of values that have no logarithm."""
+    if values.dtype == pl.Null or values.dtype == pl.Boolean or values.dtype.is_decimal():
+        values = values.cast(pl.Float64)
+    null = values.is_null() if values.null_count() else None
+    numbers = (values if null is None else values.fill_null(0)).to_numpy()
+    with np.errstate(all="ignore"):
+        made = np.log(numbers.astype(np.float32) + np.float32(1))
+        if numbers.dtype == np.float64 and (large := np.isfinite(numbers) & (numbers > 3e38)).any():
+            made[large] = np.log(numbers[large]).astype(np.float32)
+        if len(numbers) and not numbers.min() > -1:
+            _warn_of_logarithms(name, int((numbers < -1).sum()), int((numbers == -1).sum()), len(numbers))
+    logs = pl.Series("log", made)
+    return logs if null is None else logs.set(null, None)
+
+
+def _warn_of_logarithms(name: str, below: int, zero: int, count: int) -> None:
+    if below or zero:
+        found = [f"{below:,} below -1, which became NaN"] if below else []
+        found += [f"{zero:,} of -1, which became minus infinity"] if zero else []
+        warnings.warn(
+            f"LogOp: of {count:,} values of column {name!r} in one piece of the table, {' and '.join(found)}; use "
+            f"Clip(min_value=0) before LogOp",
+            stacklevel=2,
+        )
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,20 @@ import numpy as np
 import polars as pl
 
 from rowmill.errors import ArgumentError
-from rowmill.graph.operator import ROW, Call, Fitted, Inputs, Output, StatOperator, Value, numeric
+from rowmill.graph.operator import ROW, ROWS, Call, Fitted, Inputs, Output, StatOperator, Value, numeric
 from rowmill.graph.selector import members
 from rowmill.ops.columns import whole_number
+from rowmill.ops.vocabulary import LearntTable, shown_table
 from rowmill.schema import ColumnSchema, Tags
 from rowmill.sources.names import columns as columns_named
 from rowmill.sources.types import polars_type
+from rowmill.statistics.digest import RowDigest
 from rowmill.statistics.groups import SCALE, GroupSums
 from rowmill.statistics.lookup import Lookup
 from rowmill.statistics.moments import Moments
 
 FOLD = "\0fold"
+FOLDS = "__fold__"  # the column of folds that `drop_folds=False` leaves in the output
 _HUGE = 2.0**900  # targets and sums from here on are scaled before they are added
 
 
@@ -29,10 +32,13 @@ _HUGE = 2.0**900  # targets and sums from here on are scaled before they are add
 class TargetEncoding(StatOperator):
     """The mean of `target` over the rows with the same value, drawn to the overall mean as if by `p_smooth` rows more.
 
-    On the dataset that the workflow was fitted on, the rows of a row's own fold are left out: `kfold` folds (3), drawn
+    On the rows that the workflow was fitted on, the rows of a row's own fold are left out: `kfold` folds (3), drawn
     by the row's number and `fold_seed` (None: its number modulo `kfold`), so that they do not depend on how the table
-    is cut. On other data all rows count, and some of the fitted files are other data: transform all of them, and take
-    the rows from there. A value that was not seen gets the overall mean, or `target_mean`.
+    is cut. On other data all rows count. `Workflow.transform(data, fitted_rows=True)` says that data are the fitted
+    rows, `False` that they are not; by default they are recognised, and a warning says where that is in doubt. Some of
+    the fitted files are other data: transform all of them, and take the rows from there. A value that was not seen
+    gets the overall mean, or `target_mean`.
+    `drop_folds=False`: the fold of each row comes out too, as `__fold__`.
     The column is `TE_{columns}_{target}`, or `out_col` (one name, or one for each). Groups of columns are used jointly.
     The rest is accepted and means nothing here.
     """
@@ -70,7 +76,7 @@ class TargetEncoding(StatOperator):
         return 3 if self.kfold is None else self.kfold
 
     def measured(self, inputs: Inputs) -> Mapping[str, Value]:
-        return {FOLD: self._fold(inputs)}
+        return {FOLD: self._fold(inputs), ROW: inputs[ROW]}
 
     def shared(self, inputs: Inputs, fitted: Fitted | None) -> Mapping[str, Value]:
         return {FOLD: self._fold(inputs)} if fitted is not None and inputs.training and self.folds > 1 else {}
@@ -86,6 +92,8 @@ class TargetEncoding(StatOperator):
         wanted: dict[str, Any] = {f"mean of {name}": Moments(name) for name in targets}
         for group in inputs.groups:
             wanted[self._name(group)] = GroupSums((*members(group), FOLD), targets)
+        keys = dict.fromkeys(name for group in inputs.groups for name in members(group))
+        wanted[ROWS] = RowDigest(ROW, (*keys, *(name for name in targets if name not in keys)))
         return wanted
 
     def learn(self, results: Mapping[str, Any], inputs: Inputs) -> Fitted:
@@ -97,7 +105,12 @@ class TargetEncoding(StatOperator):
             self._name(group): self._table(results[self._name(group)], members(group), means, inputs)
             for group in inputs.groups
         }
-        return Fitted({"means": means}, tables)
+        if not self.drop_folds and self.folds > 1:
+            for group in inputs.groups:
+                sums = results[self._name(group)]
+                if sums is not None:
+                    tables[f"{FOLDS}{self.name_sep}{self._name(group)}"] = sums.rename({FOLD: FOLDS})
+        return Fitted({"means": means, ROWS: results[ROWS]}, tables)
 
     def _table(
         self, sums: pl.DataFrame | None, keys: tuple[str, ...], means: Mapping[str, float], inputs: Inputs
@@ -146,6 +159,8 @@ class TargetEncoding(StatOperator):
             column = ColumnSchema(name, self.out_dtype or "float32", frozenset({Tags.CONTINUOUS}))
             value = inputs[members(group)[0]] if fitted is None else self._encoded(inputs, group, target, fitted)
             yield Output(column, value)
+        if not self.drop_folds and self.folds > 1:
+            yield Output(ColumnSchema(FOLDS, "uint8"), self._fold(inputs))
 
     def _encoded(self, inputs: Inputs, group: Any, target: str, fitted: Fitted) -> Call:
         keys, name = members(group), self._name(group)
@@ -172,8 +187,9 @@ class TargetEncoding(StatOperator):
         return dict(self.learnt.values["means"])
 
     @property
-    def stats(self) -> dict[str, pl.DataFrame]:
-        return {name: table.frame for name, table in self.learnt.tables.items()}
+    def stats(self) -> dict[str, LearntTable]:
+        """The tables of the latest fit; each is a frame, and also stands for the path of a Parquet file."""
+        return {name: shown_table(self.learnt, name, lambda frame: frame) for name in self.learnt.tables}
 
 
 def _drawn(rows: pl.Series, *, seed: int, folds: int) -> pl.Series:

@@ -105,6 +105,8 @@ class LambdaOp(Operator):
         made = replace(column, properties={}).with_tags(self.tags or ()).with_properties(self.properties or {})
         if self.dtype is not None:
             return made.with_dtype(self.dtype)
+        if any(each.dtype == "unknown" for each in everything):
+            return made.with_dtype("unknown")
         empty = pl.DataFrame(schema={c.name: frame_type(c) for c in everything})
         try:
             found = column_schema(column.name, plain(self._called(column.name, empty).dtype))

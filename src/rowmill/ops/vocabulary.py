@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -13,7 +13,10 @@ import numpy as np
 import polars as pl
 
 from rowmill.errors import ArgumentError
+from rowmill.graph.operator import Fitted
+from rowmill.sources.frames import as_frame, from_pandas
 from rowmill.sources.paths import local_path
+from rowmill.sources.spool import temporary_folder
 from rowmill.statistics.counts import COUNT
 from rowmill.statistics.values import without_nan
 
@@ -60,6 +63,26 @@ class Vocabulary:
         return self.most - _RESERVED - self.buckets if self.most else None
 
 
+class LearntTable(pl.DataFrame):
+    """What an operator has learnt, to look at: a frame, and a path where one is wanted.
+
+    As a path (`pd.read_parquet(op.categories["x"])`) it is a Parquet file, written to a temporary folder when it is
+    first asked for, and removed with what was learnt: when the operator is fitted again, or is gone.
+    """
+
+    def __fspath__(self) -> str:
+        path: str | None = getattr(self, "_path", None)
+        if path is None:
+            path = self._path = str(temporary_folder(self) / "learnt.parquet")
+            self.write_parquet(path)
+        return path
+
+
+def shown_table(fitted: Fitted, name: str, change: Callable[[pl.DataFrame], pl.DataFrame]) -> LearntTable:
+    """A table of a fit to look at, always the same object for one fit."""
+    return fitted.once(f"shown {name}", lambda: LearntTable(change(fitted.tables[name].frame)))
+
+
 def given_vocabulary(given: Any, vocabulary: Vocabulary, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
     """A vocabulary from a series, a list, an array, or a Parquet file whose first column has the values."""
     frame = read_vocabulary(given) if isinstance(given, str | PathLike) else given
@@ -74,6 +97,18 @@ def given_vocabulary(given: Any, vocabulary: Vocabulary, schema: Mapping[str, pl
     if values.n_unique() != len(values):
         raise ArgumentError(f"the vocabulary given for {name!r} has values twice; wanted each once")
     return pl.DataFrame([values, pl.zeros(len(values), pl.Int64, eager=True).alias(COUNT)])
+
+
+def plain_vocabulary(given: Any) -> Any:
+    """A vocabulary as Rowmill keeps it: pandas' and Arrow's values as a Polars series or frame, others as they are."""
+    library = type(given).__module__.split(".")[0]
+    if library == "pyarrow":
+        return pl.from_arrow(given)
+    if library != "pandas":
+        return given
+    return (
+        from_pandas(given.to_series() if hasattr(given, "to_series") else given) if given.ndim == 1 else as_frame(given)
+    )
 
 
 def read_vocabulary(path: str | PathLike[str]) -> pl.DataFrame:

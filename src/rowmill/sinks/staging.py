@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rowmill.errors import ArgumentError, DataFileError, RowmillError, is_scarcity, system_error
 from rowmill.handles import open_handle
@@ -30,6 +31,7 @@ MANIFEST = "_metadata.json"
 _OURS = {"_metadata", "_metadata.json", "_file_list.txt", ".rowmill"}
 _MOST_MANIFEST = 256 << 20  # bytes; a million files take 60 MB
 _ENDING = ".rowmill-part"
+_WORKFLOW = "rowmill.workflow"  # what the manifest of a saved workflow has as its format
 _EXCHANGE = 2  # RENAME_EXCHANGE of renameat2
 _HERE = -100  # AT_FDCWD
 
@@ -45,6 +47,7 @@ def staged_folder(target: Path) -> Iterator[Path]:
         with _locked(folder):
             yield folder
             check_target(target)
+            _keep_workflows(target, folder)
             flush_tree(folder)
             _publish(folder, target)
     except BaseException as error:
@@ -72,7 +75,7 @@ def check_target(target: Path) -> None:
     if not target.is_dir():
         return
     inside = {p.name for p in target.iterdir() if not p.name.endswith(_ENDING)}
-    strange = sorted(inside - _OURS - _written_before(target))
+    strange = sorted(inside - _OURS - _written_before(target) - _workflows(target))
     if strange:
         raise ArgumentError(
             f"{target} holds {strange[0]!r}, which no earlier to_parquet wrote; wanted a new or empty folder, or one "
@@ -83,13 +86,35 @@ def check_target(target: Path) -> None:
 def _written_before(target: Path) -> set[str]:
     """First parts of the file names that the manifest of an earlier write lists."""
     try:
-        found = (target / MANIFEST).lstat()
-        if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_MANIFEST:
-            return set()
-        stats = json.loads((target / MANIFEST).read_text())["file_stats"]
-        return {str(entry["file_name"]).split("/")[0] for entry in stats}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return {str(entry["file_name"]).split("/")[0] for entry in _manifest(target)["file_stats"]}
+    except (KeyError, TypeError):
         return set()
+
+
+def _workflows(target: Path) -> set[str]:
+    """The folders inside a folder that hold a saved workflow: people keep it beside the table it has made."""
+    inside = [path for path in target.iterdir() if path.is_dir() and not path.is_symlink()]
+    return {path.name for path in inside if _manifest(path).get("format") == _WORKFLOW}
+
+
+def _keep_workflows(target: Path, folder: Path) -> None:
+    """Take the saved workflows of the folder that is replaced along into the new one."""
+    for name in _workflows(target) - _written_before(target) if target.is_dir() else ():
+        if (folder / name).exists():
+            raise ArgumentError(f"{target / name} holds a saved workflow and would be replaced; choose another folder")
+        shutil.copytree(target / name, folder / name, symlinks=True)
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of what Rowmill wrote to a folder; nothing if there is none that can be read."""
+    try:
+        found = (folder / MANIFEST).lstat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_MANIFEST:
+            return {}
+        read = json.loads((folder / MANIFEST).read_text())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return read if isinstance(read, dict) else {}
 
 
 @contextmanager

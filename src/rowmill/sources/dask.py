@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Any
 
 import polars as pl
 
-from rowmill.errors import MissingExtraError
+from rowmill.errors import DtypeError, MissingExtraError
 from rowmill.schema import Schema
 from rowmill.sources.fingerprint import of_values
 from rowmill.sources.frames import as_arrow_pandas, as_frame
 from rowmill.sources.hive import check_columns
 from rowmill.sources.source import Fragment, Source
-from rowmill.sources.types import conform, plain, schema_of
+from rowmill.sources.types import conform, plain, schema_of, type_name
 from rowmill.sources.widths import Widths
+
+_SAMPLE = 1_000  # rows that are looked at where pandas does not tell the type of a column
 
 
 class DaskSource:
@@ -25,8 +29,10 @@ class DaskSource:
         self._collection = collection
         empty = as_frame(collection._meta)
         assert empty is not None
-        first = as_frame(collection.head(1, npartitions=-1, compute=True)) if _unclear(empty) else None
+        unclear = _unclear(empty) or any(str(dtype) == "object" for dtype in collection._meta.dtypes)
+        first = as_frame(collection.head(_SAMPLE, npartitions=-1, compute=True)) if unclear else None
         self.dtypes = {name: plain(dtype) for name, dtype in (empty if first is None else first).schema.items()}
+        _warn_of_lists(collection, [name for name, dtype in self.dtypes.items() if dtype == pl.String])
         self._schema = schema_of(self.dtypes)
         self._widths = Widths(self.dtypes)
 
@@ -48,7 +54,20 @@ class DaskSource:
         part = self._collection[list(columns)].get_partition(fragment.unit).compute(scheduler="synchronous")
         frame = as_frame(part)
         assert frame is not None
-        return conform(frame.slice(fragment.start, fragment.rows), self.dtypes)
+        try:
+            return conform(frame.slice(fragment.start, fragment.rows), self.dtypes)
+        except pl.exceptions.PolarsError as error:
+            raise self._changed(frame, fragment) from error
+
+    def _changed(self, frame: pl.DataFrame, fragment: Fragment) -> DtypeError:
+        """The error for a partition whose types are not those of the first rows."""
+        other = {name: dtype for name, dtype in frame.schema.items() if plain(dtype) != self.dtypes[name]}
+        name, found = next(iter(other.items()))
+        return DtypeError(
+            f"column {name!r} is {type_name(plain(found))} in {self.describe(fragment)}, and "
+            f"{type_name(self.dtypes[name])} in its first rows; give the column one type in Dask, or write the frame "
+            f"to Parquet files and open those"
+        )
 
     def describe(self, fragment: Fragment) -> str:
         return f"partition {fragment.unit} of a Dask dataframe (rows {fragment.start} to {fragment.stop})"
@@ -61,6 +80,21 @@ class DaskSource:
 
     def row_bytes(self, columns: Sequence[str]) -> float:
         return self._widths.of(columns, self)
+
+
+def _warn_of_lists(collection: Any, texts: list[str]) -> None:
+    """Warn of lists that Dask has turned into text: by default it makes strings of all objects."""
+    if not texts:
+        return
+    first = collection[texts].head(5, npartitions=1, compute=True)
+    for name in texts:
+        found = [text for text in first[name] if isinstance(text, str)]
+        if found and all(re.fullmatch(r"\[.*\]", text, re.S) for text in found):
+            warnings.warn(
+                f"column {name!r} of the Dask dataframe has texts such as {found[0][:40]!r}: Dask makes text of lists "
+                f"unless dask.config.set({{'dataframe.convert-string': False}}) is called before the frame is made",
+                stacklevel=5,
+            )
 
 
 def _unclear(empty: pl.DataFrame) -> bool:

@@ -11,16 +11,26 @@ import hashlib
 import io
 import zlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from rowmill.sources.paths import Files
 from rowmill.sources.pins import Pins
 
+if TYPE_CHECKING:
+    from rowmill.sources.source import Source
+
 
 def of_values(*values: object) -> str:
     """The fingerprint of anything whose `repr` says it all."""
     return hashlib.sha256(repr(values).encode()).hexdigest()[:16]
+
+
+def of_rows(source: Source) -> str:
+    """The fingerprint of a source's rows, however it cuts them into partitions and whatever types it casts them to."""
+    inner: Source | None = getattr(source, "same_rows_as", None)
+    return source.fingerprint() if inner is None else of_rows(inner)
 
 
 def stamp_pins(files: Files, pins: Pins, *values: object) -> tuple[str, str]:

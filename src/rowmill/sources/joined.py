@@ -37,6 +37,11 @@ class JoinedSource:
     def fragments(self) -> Sequence[Fragment]:
         return self._fragments
 
+    @property
+    def same_rows_as(self) -> Source | None:
+        """The other source, where all of its rows are here in their order."""
+        return self._source if self._pieces == tuple(self._source.fragments) else None
+
     def spans(self, fragment: Fragment) -> list[Fragment]:
         """The fragments of the other source, or slices of them, that hold these rows."""
         at = max(0, bisect_right(self._starts, fragment.start) - 1)

@@ -37,6 +37,11 @@ class RecastSource:
     def fragments(self) -> Sequence[Fragment]:
         return self._source.fragments
 
+    @property
+    def same_rows_as(self) -> Source | None:
+        """The other source, which has the rows in the types they are stored in."""
+        return self._source
+
     def read(self, fragment: Fragment, columns: Sequence[str]) -> pl.DataFrame:
         return self._cast(self._source.read(fragment, columns), fragment)
 

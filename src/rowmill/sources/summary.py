@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from rowmill.display import plural
 from rowmill.schema import Schema
 from rowmill.sources.paths import Files
 from rowmill.sources.source import Source
@@ -29,6 +30,15 @@ def file_names(source: Source) -> tuple[str, ...]:
     *_, last = _chain(source)
     files = getattr(last, "files", None)
     return files.paths if isinstance(files, Files) else ()
+
+
+def table_summary(source: Source, schema: Schema) -> tuple[str, list[tuple[str, ...]]]:
+    """A title with rows, columns and files, and a line for each column."""
+    rows, files = known_rows(source), file_names(source)
+    counted = "rows not counted yet" if rows is None else plural(rows, "row")
+    where = f" ({files[0]}{', ...' if len(files) > 1 else ''})" if files else ""
+    place = plural(len(files), "file") + where if files else "in memory or computed"
+    return f"Dataset: {counted}, {plural(len(schema), 'column')}, {place}", column_rows(schema)
 
 
 def column_rows(schema: Schema) -> list[tuple[str, ...]]:

@@ -56,6 +56,10 @@ class RowGroup:
     def width(self) -> int:
         return len(self.numbers) // _FIELDS
 
+    @property
+    def columns(self) -> tuple[ColumnChunk, ...]:
+        return tuple(self.column(leaf) for leaf in range(self.width))
+
     def column(self, leaf: int) -> ColumnChunk:
         return ColumnChunk(*self.numbers[leaf * _FIELDS : (leaf + 1) * _FIELDS])
 

@@ -109,6 +109,8 @@ def polars_type(dtype: Any) -> pl.DataType:
     if isinstance(dtype, type) and issubclass(dtype, pl.DataType):
         return dtype()
     name = dtype_name(dtype).strip()
+    if name == "unknown":  # of a schema that has only names
+        return pl.Null()
     name = {"category": "string", "datetime64[ns]": "datetime[ns]", "datetime64[us]": "datetime[us]"}.get(name, name)
     if name in _SIMPLE or name.lower() in _SIMPLE:  # pandas spells its nullable integers with a capital letter
         return _SIMPLE.get(name) or _SIMPLE[name.lower()]

@@ -124,16 +124,22 @@ class Kept:
         self._renew()
 
         def read(fragment: int, start: int, rows: int) -> Iterator[Dealer]:
-            return self._read(firsts[fragment] + start, rows, partial(decode, fragment, start, rows))
+            return self._read(firsts[fragment], start, rows, partial(decode, fragment))
 
         return read
 
-    def _read(self, first: int, rows: int, decode: Callable[[], Iterator[Columns]]) -> Iterator[Dealer]:
-        found = self._stored(first, rows)
-        if found is not None:
+    def _read(
+        self, before: int, start: int, rows: int, decode: Callable[[int, int], Iterator[Columns]]
+    ) -> Iterator[Dealer]:
+        """Rows `start` and on of a fragment that has `before` rows of the table before it."""
+        end = start + rows
+        for found in self._stored(before + start, rows):
             yield found
+            start += found.rows
+        if start == end:
             return
-        for columns in decode():
+        first = before + start
+        for columns in decode(start, end - start):
             store = self._store
             if store is None or store.complete:
                 yield columns
@@ -141,18 +147,17 @@ class Kept:
                 yield WriteThrough(store, first, columns, partial(self._stop_writing, store))
             first += columns.rows
 
-    def _stored(self, first: int, rows: int) -> Dealer | None:
-        """These rows, if the store has all of them."""
+    def _stored(self, first: int, rows: int) -> Iterator[Dealer]:
+        """These rows from the store, if it has all of them; they end early where it turns out to be damaged."""
         store = self._store
         if store is None:
-            return None
+            return
         try:
-            return store.columns(first, rows)
+            yield from store.runs(first, rows)
         except DamagedStoreError as error:
             self._rebuild(store, error)
         except OSError as error:
             self._give_up(error)
-        return None
 
     def complete_store(self) -> Store:
         """The store with all rows, every piece verified; raises `StoreError` if rows are missing."""

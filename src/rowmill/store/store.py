@@ -174,6 +174,24 @@ class Store:
                 gaps = self.pieces.missing(first, rows)
             return gaps
 
+    def runs(self, first: int, rows: int) -> Iterator[Mapped]:
+        """These rows, ready to be dealt: at once, or a piece at a time where lists are not mapped yet.
+
+        Nothing if any is missing. They end early where a piece turns out to be bad.
+        """
+        if self.missing(first, rows):
+            return
+        parts = [(first, rows)]
+        if self.shape.lists and not self.complete:
+            with self._lock:
+                pieces = self.pieces.over(first, rows)
+            parts = [(max(p.start, first), min(p.stop, first + rows) - max(p.start, first)) for p in pieces]
+        for part in parts:
+            found = self.columns(*part)
+            if found is None:
+                return
+            yield found
+
     def columns(self, first: int, rows: int) -> Mapped | None:
         """These rows, ready to be dealt; None if any is missing. Raises `DamagedStoreError` if any has changed."""
         self._check_sizes()
