@@ -48,7 +48,7 @@ def test_the_workflow_page_lists_every_operator():
     assert [name for name, _ in rows] == sorted(OPERATORS) and {name for name, yes in rows if yes} == learn
 
 
-@pytest.mark.parametrize("name", ["index", "performance", "ranks", "migrating"])
+@pytest.mark.parametrize("name", ["index", "performance", "ranks", "accelerate", "migrating"])
 def test_a_page_runs_from_top_to_bottom(name, tmp_path):
     programs = re.findall(r"```python\n(.*?)```", (DOCS / f"{name}.md").read_text(), re.S)
     assert programs
@@ -67,7 +67,7 @@ def test_no_program_is_left_out():
     """Every page with a program is run by a test here, or by one that is named."""
     elsewhere = {"keras-and-jax", "workflow", "store", "training", "report"}
     pages = {path.stem for path in DOCS.glob("*.md") if "```python" in path.read_text()}
-    assert pages == {"index", "performance", "ranks", "migrating"} | elsewhere
+    assert pages == {"index", "performance", "ranks", "accelerate", "migrating"} | elsewhere
 
 
 def test_the_site_builds(tmp_path):

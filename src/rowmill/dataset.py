@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from rowmill.display import Displayed, Rows
 from rowmill.errors import ArgumentError, DtypeError
 from rowmill.schema import ColumnSchema, Schema
 from rowmill.sinks.export import to_parquet, validate
@@ -25,6 +26,7 @@ from rowmill.sources.frames import LazySource, as_pandas
 from rowmill.sources.names import columns as columns_of
 from rowmill.sources.open import open_source, stored_schema
 from rowmill.sources.source import Fragment, Source, fit_fragments
+from rowmill.sources.summary import table_summary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from rowmill.loader.torch_map import MapStyle
 
 
-class Dataset:
+class Dataset(Displayed):
     """Rows from Parquet, CSV or Arrow files, or from a frame in memory.
 
     `path_or_source`: a file, list, glob pattern, folder, URL, frame, dict of arrays, Arrow stream, or a
@@ -119,8 +121,8 @@ class Dataset:
     def __len__(self) -> int:
         return self.num_rows
 
-    def __repr__(self) -> str:
-        return f"Dataset({type(self.source).__name__}, {len(self.schema)} columns)"
+    def _display(self) -> tuple[str, Rows]:
+        return table_summary(self.source, self.schema)
 
     def with_schema(self, schema: Schema) -> Dataset:
         """The same rows, described by another schema (its tags and properties)."""

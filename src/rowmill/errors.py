@@ -58,6 +58,10 @@ class StateError(RowmillError, ValueError):
     """A saved position that belongs to other data or other settings."""
 
 
+class StartedError(RowmillError, RuntimeError):
+    """A setting that cannot change any more, because iteration has begun."""
+
+
 class ForkedError(RowmillError, RuntimeError):
     """A running feed was used in a process forked from the one that started it."""
 

@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 
 from rowmill.dataset import Dataset
+from rowmill.display import Displayed, Rows
 from rowmill.engines.engine import Engine
 from rowmill.engines.local import LocalEngine
 from rowmill.errors import ArgumentError, FittedRowsWarning, NotFittedError
@@ -26,6 +27,7 @@ from rowmill.graph.operator import Fitted, StatOperator
 from rowmill.graph.recognise import has_fitted_rows
 from rowmill.graph.resolve import Resolved
 from rowmill.graph.rows import as_rows
+from rowmill.graph.steps_text import steps_text
 from rowmill.graph.transform import Transformation, missing
 from rowmill.schema import Schema
 from rowmill.sizes import cores, parse_bytes, parse_memory
@@ -39,7 +41,7 @@ from rowmill.whole import whole_partitions
 _SLICE_COPIES = 6  # of a slice of rows: as read, as made, as measured, and what decoding and allocators take
 
 
-class Workflow:
+class Workflow(Displayed):
     """A graph of operators and what they have learnt.
 
     >>> workflow = Workflow((["C1", "C2"] >> Categorify()) + (["I1"] >> FillMissing() >> Normalize()) + ["label"])
@@ -59,9 +61,10 @@ class Workflow:
         self._learnt_rows: int | None = None  # how many rows they have
         self._known: Transformation | None = None
 
-    def __repr__(self) -> str:
-        count = sum(1 for _ in walk(self.output_node))
-        return f"Workflow({count} nodes, {'fitted' if self.fitted else 'not fitted'})"
+    def _display(self) -> tuple[str, Rows]:
+        state, known = "fitted" if self.fitted else "not fitted", self._known
+        counts = "" if known is None else f", {len(known.input_schema)} columns in, {len(known.output_schema)} out"
+        return f"Workflow: {state}{counts}", [(line,) for line in steps_text(self.output_node)]
 
     def fit_schema(self, schema: Schema) -> Workflow:
         """Check the graph against a table with these columns, and learn which columns come out."""

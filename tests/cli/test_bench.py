@@ -1,32 +1,56 @@
+import re
+from dataclasses import MISSING, fields, replace
+
 import polars as pl
 import pytest
 
 from rowmill.cli.bench import CEILING, OURS, costly, limit
 from rowmill.dataset import Dataset
+from rowmill.feed.stats import RunReport
+from rowmill.report.report import Report
+from rowmill.report.table import measure_table
 from rowmill.sizes import cores
 from rowmill.tools.pace import Pace
 
 
-def paces(ours, busy):
-    """Decoding at 100 rows a second, with this share of the cores, and Rowmill at `ours`."""
-    return {CEILING: Pace(100, 1.0, busy * cores()), OURS: Pace(ours, 1.0, 0.9 * cores())}
+def paces(ours, bound):
+    """Decoding at 100 rows a second, and Rowmill at `ours`, limited by this."""
+    return {CEILING: Pace(100, 1.0, cores()), OURS: Pace(ours, 1.0, 0.9 * cores(), bound, cores())}
 
 
 @pytest.mark.parametrize(
-    ("ours", "busy", "told"),
+    ("ours", "bound", "told"),
     [
-        (90, 0.9, "Decoding limits, by the processor: Rowmill reaches 90%"),
-        (90, 0.2, "Decoding limits, by storage: Rowmill reaches 90%"),
-        (30, 0.9, "Shuffling and packing limit: Rowmill reaches 30%"),
+        (90, "cpu", "the processor limits it: .* Load fewer columns"),
+        (90, "storage", "storage limits it, or other programs .* Use a faster disk"),
+        (30, "cpu", "the processor limits it: .* Text and lists cost most; load only the columns"),
+        (30, "model", "taking batches from the loader limits it, not reading them"),
     ],
 )
-def test_it_says_what_limits(ours, busy, told):
-    assert limit(paces(ours, busy), costly=True).startswith(told)
+def test_it_says_what_limits(ours, bound, told):
+    assert re.match(f"Rowmill reaches {ours}% of decoding alone; {told}", limit(paces(ours, bound), costly=True))
 
 
 def test_text_and_lists_are_named_only_where_they_are():
-    assert "Text and lists cost most" in limit(paces(30, 0.9), costly=True)
-    assert "Text" not in limit(paces(30, 0.9), costly=False) and "--columns" in limit(paces(30, 0.9), costly=False)
+    assert "Text and lists cost most" in limit(paces(30, "cpu"), costly=True)
+    assert "Text" not in limit(paces(30, "cpu"), costly=False)
+    assert "--columns" in limit(paces(30, "cpu"), costly=False)
+
+
+@pytest.mark.parametrize("bound", ["cpu", "storage", "model"])
+def test_the_report_says_the_same_of_a_run_that_was_limited_so(bound):
+    run = RunReport(**{f.name: _figure(f.name) for f in fields(RunReport) if f.default is MISSING})
+    waited = 0.0 if bound == "model" else run.seconds
+    busy = run.seconds * run.cores if bound == "cpu" else 0.0
+    run = replace(run, waited=waited, cpu_seconds=busy)
+    assert run.bound == bound
+    table = measure_table(Dataset({"a": [1]}), "", sample=1)
+    said = Report(table, None, run, trained=False).verdict[0].split("; ", 1)[1]
+    assert f"; {said}." in limit(paces(90, bound), costly=False)
+
+
+def _figure(name):
+    return {"cores": cores(), "timeline": ()}.get(name, 10)
 
 
 def test_costly_columns_are_text_and_lists():

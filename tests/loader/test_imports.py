@@ -6,7 +6,14 @@ import sys
 import pytest
 
 FRAMEWORKS = ("torch", "tensorflow", "keras", "jax")
-ALLOWED = {"torch": {"torch"}, "jax": {"jax"}, "keras_stream": set(), "keras_loaders": set(), "feature_columns": set()}
+ALLOWED = {
+    "numpy": set(),
+    "torch": {"torch"},
+    "jax": {"jax"},
+    "keras_stream": set(),
+    "keras_loaders": set(),
+    "feature_columns": set(),
+}
 
 
 @pytest.mark.parametrize("module", ALLOWED)

@@ -118,9 +118,9 @@ def test_a_stock_loader_of_ours_takes_batches_whole_by_default():
 
 
 def test_loaders_and_workflows_say_what_they_are():
-    assert repr(Loader(FRAME, 2, columns=["id"], shuffle=True)) == "Loader(4 rows, batch_size=2, shuffle=True)"
-    assert repr(Workflow(["id"] >> ops.Categorify())) == "Workflow(2 nodes, not fitted)"
-    assert repr(Workflow(["id"] >> ops.Categorify()).fit(FRAME)) == "Workflow(2 nodes, fitted)"
+    assert repr(Loader(FRAME, 2, columns=["id"], shuffle=True)).startswith("Loader: 4 rows in batches of 2, shuffled")
+    assert repr(Workflow(["id"] >> ops.Categorify())) == "Workflow: not fitted\n  [id] >> Categorify"
+    assert repr(Workflow(["id"] >> ops.Categorify()).fit(FRAME)).startswith("Workflow: fitted, 1 columns in, 1 out")
     assert "1 rank," in str(Loader(FRAME, 2, columns=["id"]).plan())
 
 

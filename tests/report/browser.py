@@ -50,6 +50,7 @@ window.addEventListener("load", () => setTimeout(() => {
   found.resources = performance.getEntriesByType("resource").map((entry) => entry.name);
   found.width = window.innerWidth;
   found.content = document.documentElement.scrollWidth;
+  found.cut = [...document.querySelectorAll(".scroll")].map((box) => box.scrollWidth - box.clientWidth);
   found.paper = getComputedStyle(document.body).backgroundColor;
   found.headings = [...document.querySelectorAll("h2")].map((h) => h.textContent);
   found.scripts = document.scripts.length;

@@ -87,3 +87,22 @@ def test_a_table_alone_has_a_page_too(tmp_path):
     write_files(tmp_path, pl.DataFrame({"a": [1, None, 3]}), files=1)
     text = of_dataset(rowmill.Dataset(tmp_path), "here").html()
     assert "No run yet" in text and 'id="run"' not in text and "Row groups" in text
+
+
+@needs_chromium
+def test_all_columns_of_the_table_are_seen_at_1200_pixels(tmp_path):
+    """Long names, dates, text without a space, large numbers and several tags, side by side."""
+    rows = np.arange(2_000)
+    frame = pl.DataFrame(
+        {
+            "a_rather_long_name_of_a_column": rows * 10**12,
+            "carrier": ["United Air Lines Inc.", "ExpressJet Airlines Inc."] * 1_000,
+            "hash": ["0123456789abcdef" * 4, "fedcba9876543210" * 4] * 1_000,
+            "time_hour": pl.datetime_range(pl.datetime(2013, 1, 1), pl.datetime(2014, 1, 1), "1h", eager=True)[:2_000],
+            "distance": np.sqrt(rows) * -1234.5678,
+            "genres": [[1, 2, 3]] * 2_000,
+        }
+    )
+    data = rowmill.Dataset(frame).with_tags({"carrier": ["categorical", "item", "context"]})
+    found = look(of_dataset(data, "flights").html(), tmp_path, width=1200)
+    assert found["cut"] == [0] and found["content"] == 1200

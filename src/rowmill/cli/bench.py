@@ -12,13 +12,13 @@ from rowmill.dataset import Dataset
 from rowmill.errors import ArgumentError
 from rowmill.progress import progress_bar
 from rowmill.report import counted
+from rowmill.report.limits import limit_text
 from rowmill.report.loading import loadable
 from rowmill.schema import Schema
 from rowmill.tools import pace
 from rowmill.tools.pace import Pace
 
 NEAR = 0.7  # from this share of the ceiling on, decoding is what limits
-BUSY = 0.6  # from this share of the cores on, they are what limits
 
 CEILING, OURS, STOCK = "decoding alone", "Rowmill, shuffled", "stock DataLoader"
 
@@ -26,7 +26,7 @@ CEILING, OURS, STOCK = "decoding alone", "Rowmill, shuffled", "stock DataLoader"
 def bench(
     path: shown.Path_,
     engine: shown.Engine = None,
-    batch_size: shown.BatchSize = 16_384,
+    batch_size: shown.BatchSize = 65_536,
     columns: shown.Columns = None,
     seconds: Annotated[float, typer.Option(min=0.01, help="How long each of the three is measured.")] = 4,
     json: shown.Json = False,
@@ -71,20 +71,13 @@ def costly(schema: Schema, columns: Sequence[str]) -> bool:
 
 
 def limit(paces: Mapping[str, Pace], *, costly: bool) -> str:
-    """What limits Rowmill here, as a sentence. `costly`: there are text or lists."""
-    ceiling, ours = paces[CEILING], paces[OURS]
-    share = ours.rows_per_second / ceiling.rows_per_second
+    """What limits Rowmill here, in the words of the report, and what to do. `costly`: there are text or lists."""
+    ours = paces[OURS]
+    share = ours.rows_per_second / paces[CEILING].rows_per_second
+    told = f"Rowmill reaches {share:.0%} of decoding alone; {limit_text(ours.bound, ours.cores)}. "
+    if ours.bound == "storage":
+        return told + "Use a faster disk, larger row groups, or cache= on a local disk."
     if share < NEAR:
-        return (
-            f"Shuffling and packing limit: Rowmill reaches {share:.0%} of what decoding allows. "
-            f"{'Text and lists cost most; load' if costly else 'Load'} only the columns that a model takes (--columns)."
-        )
-    if ceiling.busy > BUSY:
-        return (
-            f"Decoding limits, by the processor: Rowmill reaches {share:.0%} of it. "
-            f"Load fewer columns, write smaller dtypes, or keep rows decoded with cache=."
-        )
-    return (
-        f"Decoding limits, by storage: Rowmill reaches {share:.0%} of it while cores are idle. "
-        f"Use a faster disk, larger row groups, or cache= on a local disk."
-    )
+        text = "Text and lists cost most; load" if costly else "Shuffling and packing take the rest; load"
+        return told + f"{text} only the columns that a model takes (--columns)."
+    return told + "Load fewer columns, write smaller dtypes, or keep rows decoded with cache=."

@@ -6,7 +6,8 @@ as it was read into one that can be packed. Everything that can be refused is re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,12 +62,15 @@ class Selection:
     def _check_full(self, frame: pl.DataFrame, where: str) -> None:
         for name in self.must_be_full:
             column = frame.get_column(name).alias("values")  # its own name could be read as a pattern
-            nulls = column.null_count()
-            if isinstance(column.dtype, pl.List | pl.Array):
-                nulls += column.to_arrow().flatten().null_count  # looks into the column, where `explode` would copy it
+            nulls, is_nested = column.null_count(), column.dtype.is_nested()
+            values: Any = column.to_arrow() if is_nested else None  # where `explode` would copy the column
+            dtype: Any = column.dtype
+            while isinstance(dtype, pl.List | pl.Array):
+                values, dtype = values.flatten(), dtype.inner
+                nulls += values.null_count
             if nulls:
                 mask = f", or get a column {name + NULL_SUFFIX!r} that marks them with nulls={{{name!r}: 'mask'}}"
-                can_mask = self.masks and not column.dtype.is_nested()
+                can_mask = self.masks and not is_nested
                 raise NullError(
                     f"column {name!r} has {nulls} nulls in {where}, and a tensor has no null; fill them with "
                     f"nulls={{{name!r}: 0}} (any value){mask if can_mask else ''}"
@@ -76,8 +80,16 @@ class Selection:
 class Selector:
     """Builds a `Selection` matrix by matrix."""
 
-    def __init__(self, schema: Schema, nulls: Nulls = "error", *, masks: bool = True) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        nulls: Nulls = "error",
+        *,
+        masks: bool = True,
+        nested: Mapping[str, tuple[int, ...]] | None = None,
+    ) -> None:
         self.schema = schema
+        self.nested = nested or {}  # columns that are no plain lists in the table, and the sizes of one row
         self.nulls = nulls
         self.masks = masks
         self._matrices: list[Matrix] = []
@@ -140,10 +152,11 @@ class Selector:
         if widths:
             self._matrices.append(Matrix(f"{name} wide", target, tuple(widths), tuple(widths.values())))
 
-    def native(self, columns: Sequence[str], *, narrow: bool = False) -> None:
+    def native(self, columns: Sequence[str], *, narrow: bool = False, floats: Collection[str] = ()) -> None:
         """These columns, each in its own dtype; those of one dtype share a matrix. Strings are delivered as objects.
 
-        With `narrow`, numbers of 8 bytes are delivered in 4; an integer that does not fit is an error.
+        With `narrow`, numbers of 8 bytes are delivered in 4; an integer that does not fit is an error. Numbers and
+        booleans named in `floats` are delivered as float32.
         """
         self.check(columns)
         groups: dict[tuple[np.dtype[Any], bool], list[tuple[str, int]]] = {}
@@ -151,7 +164,9 @@ class Selector:
             spec = self.schema[column]
             _check_width(spec)
             target = packed_dtype(spec.dtype)
-            if narrow and target is not None:
+            if column in floats and target is not None:
+                target = np.dtype("float32")
+            elif narrow and target is not None:
                 target = _narrow(target)
             if spec.dtype in _OBJECTS and not spec.is_list:
                 self._objects.append(column)
@@ -210,6 +225,12 @@ class Selector:
         expression = exact(spec.name)
         if spec.width is not None:
             expression = expression.arr.to_list()
+        if spec.name in self.nested:
+            leaf, sizes = _polars(np.dtype(spec.dtype)), self.nested[spec.name]
+            stored_as = leaf
+            for _ in sizes:
+                stored_as = pl.List(stored_as)
+            expression = _flat(expression.cast(stored_as), leaf, sizes)
         stored = np.dtype("uint8") if target == np.dtype(bool) else target
         policy = self._policy(spec.name)
         self._read[spec.name] = None
@@ -220,7 +241,8 @@ class Selector:
         else:
             expression = expression.list.eval(pl.element().fill_null(policy)).fill_null([])
         self._ragged.append(spec.name)
-        as_read = policy == "error" and spec.width is None and np.dtype(stored).name == spec.dtype
+        as_stored = spec.width is None and spec.name not in self.nested and np.dtype(stored).name == spec.dtype
+        as_read = policy == "error" and as_stored
         self._expressions[spec.name] = None if as_read else expression.cast(pl.List(_polars(stored)))
 
     def _add_mask(self, spec: ColumnSchema) -> None:
@@ -268,6 +290,15 @@ class Selector:
         elif spec.dtype in _INTEGERS and policy != int(policy):
             raise ArgumentError(f"nulls={policy!r} for {spec.name!r}, which is {spec.dtype}; wanted an integer")
         return expression.fill_null(policy)
+
+
+def _flat(expression: pl.Expr, leaf: pl.DataType, sizes: tuple[int, ...]) -> pl.Expr:
+    """Lists of lists as lists of their values. Inner lists of another length are left out, so that the row is short."""
+    if len(sizes) == 1:
+        return expression
+    inner = _flat(pl.element(), leaf, sizes[1:])
+    whole = pl.when(inner.list.len() == math.prod(sizes[1:])).then(inner).otherwise(pl.lit([], dtype=pl.List(leaf)))
+    return expression.list.eval(whole.list.explode(empty_as_null=False))
 
 
 def _check_width(spec: ColumnSchema) -> None:

@@ -50,8 +50,9 @@ def load(state: Mapping[str, Any], plan: Plan, data: Mapping[str, str]) -> Posit
 
 def _order(plan: Plan, data: Mapping[str, str]) -> dict[str, Any]:
     """What decides the order: first what others follow from. Ranks of an elastic plan do not: any number that divides
-    its lanes gives the same."""
-    ranks = {} if plan.lanes else {"global_size": plan.ranks, "global_rank": plan.rank}
+    its lanes gives the same. Nor does the rank itself: all ranks take equal steps, so the position of one is that of
+    all, and a checkpoint that rank 0 has written serves every rank."""
+    ranks = {} if plan.lanes else {"global_size": plan.ranks}
     return {
         "order": permute.VERSION,
         "shuffle": "full" if plan.full else plan.shuffle,
@@ -76,6 +77,7 @@ _ADVICE = {
     "chunk_batches": "memory= (or part_size, parts_per_chunk) differs: use the same",
     "first_batches": "memory= or the row groups differ: use the same",
     "global_batch": "batch_size times global_size must stay the same",
-    "global_size": "make the loaders with elastic= to change the number of ranks between runs",
+    "global_size": "load a state after init_process_group(), and make the loaders with elastic= if the number of ranks "
+    "is to change between runs",
     "order": "another release draws another order",
 }

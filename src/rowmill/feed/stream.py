@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from multiprocessing.context import get_spawning_popen
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 import numpy as np
@@ -18,13 +19,14 @@ from numpy.typing import NDArray
 from rowmill.errors import ArgumentError, MemoryLimitError, StoreError
 from rowmill.feed import permute, state
 from rowmill.feed.block import BLOCK_BYTES, Batch, Block, Pool
-from rowmill.feed.counted import counted
+from rowmill.feed.cursor import Cursor
 from rowmill.feed.feed import Feed
 from rowmill.feed.filling import Filling, Read
 from rowmill.feed.layout import Selection
 from rowmill.feed.memory import LOOSE_COPIES, Budget
 from rowmill.feed.pack import Columns, Dealer
 from rowmill.feed.plan import Chunk, Last, Plan, Span, Strip
+from rowmill.feed.ranks import Ranks, fixed_ranks
 from rowmill.feed.request import request
 from rowmill.feed.sample import Draw, Weights
 from rowmill.feed.show import bytes_text
@@ -75,7 +77,7 @@ class Stream:
         memory: int | float | str = "1GB",
         threads: int | None = None,
         parts_per_chunk: int = 1,
-        ranks: int = 1,
+        ranks: int | Ranks = 1,
         rank: int = 0,
         elastic: int | None = None,
         weights: Weights | None = None,
@@ -93,13 +95,12 @@ class Stream:
             raise ArgumentError(f"seed is {seed!r}; wanted a whole number")
         self.seed_fn = seed_fn
         self.last: Last = last
-        self.ranks = ranks
-        self.rank = rank
+        self.find_ranks = ranks if callable(ranks) else fixed_ranks(ranks, rank)
+        self.ranks, self.rank = self.find_ranks()  # as found latest: `plan` looks again
+        self.cursor = Cursor((self.ranks, self.rank))
         self.elastic = elastic
         self.draw = Draw(self.source, weights, balance) if weights is not None or balance is not None else None
         self._turned = turned and cache is None and batch_size >= TURNED_ROWS
-        self.position = Position()  # of the latest iteration
-        self._next = Position()  # where the next iteration begins
         self.stats = Stats()
         self._budget = Budget(parse_memory(memory))
         self._part_bytes = table.part_bytes
@@ -124,8 +125,12 @@ class Stream:
             return 0.0
         return self.source.row_bytes(layout.loose) + 64 * len(layout.objects)
 
-    def plan(self, epoch: int = 0) -> Plan:
-        """The order of every epoch, as integers. Only how often rows are drawn by weight differs between epochs."""
+    def plan(self, epoch: int = 0, ranks: tuple[int, int] | None = None) -> Plan:
+        """The order of every epoch, as integers, for the world size and rank given, or for those of this moment.
+
+        Only how often rows are drawn by weight differs between epochs.
+        """
+        self.ranks, self.rank = ranks or self.find_ranks()
         if not isinstance(self.batch_size, int) or isinstance(self.batch_size, bool) or self.batch_size < 1:
             raise ArgumentError(f"batch_size is {self.batch_size!r}; wanted a whole number of at least 1 row")
         if self._parts_per_chunk < 1:
@@ -189,12 +194,11 @@ class Stream:
 
         With `shares`, every so many-th chunk only: worker processes of one rank divide an epoch in this way.
         """
-        start = self._next
+        start = self.cursor.next
         if self.shuffle and self.seed_fn is not None and start.batch == 0:
             self.seed = int(self.seed_fn())
         plan = self.plan(start.epoch)
-        self._next = Position(start.epoch + 1)
-        self.position = Position(start.epoch, start.batch)
+        self.cursor.begin(start, plan)
         self.stats = Stats(threads=self.threads, row_bytes=self.read_bytes)
         chunks = list(plan.chunks(start.epoch, start.batch))[share::shares]
         batches = self._feed(plan, chunks, start, self.stats).batches()
@@ -220,11 +224,11 @@ class Stream:
         )
 
     def batch(self, index: int) -> Batch:
-        """Batch `index` of the next epoch, without those before it."""
+        """Batch `index` of the latest epoch, or of the next once that has ended, without those before it."""
         steps = len(self)
         if not -steps <= index < steps:
             raise IndexError(f"batch {index} of an epoch of {steps} batches")
-        batches = self.batches_at(self._next.epoch, index % steps)
+        batches = self.batches_at(self.position.epoch, index % steps)
         try:
             return next(batches)
         finally:
@@ -280,46 +284,45 @@ class Stream:
         )
 
     def counted(self, batches: Iterator[T]) -> Iterator[T]:
-        """The same batches, or what was made of them; the position says how many of them have been handed out."""
-        return counted(batches, self.position)
+        """These batches, or what was made of them; the position says how many of them have been handed out."""
+        return self.cursor.track(batches)
 
     @contextmanager
     def unmoved(self) -> Iterator[None]:
         """Whatever is iterated meanwhile, the next iteration begins where it would have begun."""
-        kept = self._next, self.position, self.stats
+        stats = self.stats
         try:
-            yield
+            with self.cursor.unmoved():
+                yield
         finally:
-            self._next, self.position, self.stats = kept
+            self.stats = stats
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_pool": None, "stats": None}
+        spawning = get_spawning_popen() is not None  # a worker process, which has no process group to ask
+        ranks = fixed_ranks(*self.find_ranks()) if spawning else self.find_ranks
+        return {**self.__dict__, "_pool": None, "stats": None, "find_ranks": ranks}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, stats=Stats())
 
     @property
-    def next_position(self) -> Position:
-        """Where the next iteration begins."""
-        return Position(self._next.epoch, self._next.batch)
-
-    @next_position.setter
-    def next_position(self, position: Position) -> None:
-        self._next = Position(position.epoch, position.batch)
-        self.position = Position(position.epoch, position.batch)
+    def position(self) -> Position:
+        """Where the latest iteration stands."""
+        return self.cursor.position
 
     @property
     def epoch(self) -> int:
         """The epoch that the next iteration will be, or go on with."""
-        return self._next.epoch
+        return self.cursor.next.epoch
 
     @epoch.setter
     def epoch(self, epoch: int) -> None:
-        self.next_position = Position(epoch)
+        self.cursor.next = Position(epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """The position of the latest iteration, and what it is a position in."""
-        return state.save(self.plan(), self.position, self._data())
+        ranks = self.cursor.ranks if self.position.batch else self.find_ranks()
+        return state.save(self.plan(0, ranks), self.position, self._data())
 
     def _resumed_seed(self, saved: Mapping[str, Any]) -> None:
         """A seed that came from `seed_fn` is part of the position: the rest of the epoch needs the same."""
@@ -330,7 +333,9 @@ class Stream:
         """Let the next iteration go on where a saved one stood."""
         if isinstance(saved, Mapping):
             self._resumed_seed(saved)
-        self.next_position = state.load(saved, self.plan(), self._data())
+        plan = self.plan()
+        self.cursor.next = state.load(saved, plan, self._data())
+        self.cursor.ranks = plan.ranks, plan.rank
 
     def _data(self) -> dict[str, str]:
         """What is read, in 16 letters each: the source's own fingerprint, and the columns and what is made of them."""

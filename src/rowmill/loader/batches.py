@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from rowmill.errors import ColumnError
-from rowmill.feed.block import Batch, Layout
+from rowmill.feed.block import Batch
 from rowmill.feed.layout import Nulls, Selector
 from rowmill.loader import feature_columns as fc
+from rowmill.loader.declared_shapes import DeclaredShapes
+from rowmill.loader.dict_columns import DictColumns, weight_column
 from rowmill.loader.lists import Lists, check_made_names
-from rowmill.loader.settings import MASK, features_and_targets, masking, named_or_tagged
+from rowmill.loader.settings import MASK, named_or_tagged
 from rowmill.loader.tensors import Tensors
 from rowmill.schema import Schema, Tags
 
@@ -27,12 +29,13 @@ class SequenceBatches:
     """`(features, labels)`: a dict of tensors `[N, 1]`, ids as integers, numbers and labels as float32.
 
     Lists of fixed length are `[N, width]`, other lists and strings as the framework has them. One label is `[N, 1]`,
-    several are a tuple of these, none is None. Padded batches bring weights: 0 for a row that stands for nothing.
+    several are a tuple of these, none is None. A third part `[N]` weighs rows: by the column `weight`, and with 0 where
+    batches are padded.
     """
 
     def __init__(
         self,
-        schema: Schema,
+        shapes: DeclaredShapes,
         columns: fc.Inputs,
         labels: Sequence[str],
         *,
@@ -40,11 +43,15 @@ class SequenceBatches:
         index_dtype: Any,
         narrow: bool,
         padded: bool,
+        weight: str | None = None,
     ) -> None:
+        schema, names = shapes.schema, (*columns.cats, *columns.conts)
+        self.weight = weight_column(schema, weight, names, labels)
         self.cat_names, self.cont_names, self.label_names = list(columns.cats), list(columns.conts), list(labels)
         self._padded = padded
-        selector = Selector(schema, nulls, masks=False)
+        selector = Selector(schema, nulls, masks=False, nested=shapes.nested)
         selector.check([*self.cat_names, *self.cont_names, *self.label_names])
+        shapes.check([*self.cat_names, *self.cont_names, *self.label_names])
         strings = [name for name in self.cat_names if schema[name].dtype in _STRINGS and not schema[name].is_list]
         numbers = [name for name in self.cat_names if name not in strings]
         for name in self.label_names:
@@ -54,8 +61,10 @@ class SequenceBatches:
         selector.matrix("conts", self.cont_names, "float32", wide=True)
         selector.native(strings)
         selector.matrix("labels", self.label_names, "float32")
+        selector.native([] if weight is None else [weight], floats=[] if weight is None else [weight])
         self.selection = selector.selection()
         self._label_columns = next((m.columns for m in self.selection.layout.matrices if m.name == "labels"), ())
+        self._sizes = {name: size for name, size in shapes.sizes.items() if name in names}
         self._shapes = _checked_shapes(schema, columns.shapes)
         self._names = (*self.cat_names, *self.cont_names)
 
@@ -73,13 +82,17 @@ class SequenceBatches:
             if name in found:
                 features[name] = found[name]
             elif name in batch.ragged:
-                features.update(self._lists.tensors(name, batch.ragged[name], make))
+                features.update(self._lists.tensors(name, batch.ragged[name], make, batch.padding))
             else:
                 features[name] = make.strings(name, batch.objects[name])
+        for name, size in self._sizes.items():
+            features[name] = make.shaped(features[name], (-1, *size))
         for name, shape in self._shapes.items():
             if name in found:  # lists of any length have no shape to be brought to
                 features[name] = make.shaped(found[name], (-1, *shape))
         targets = labels if len(labels) > 1 else next(iter(labels), None)
+        if self.weight is not None:
+            return features, targets, make.shaped(found[self.weight], (-1,))  # the feed pads with zeros
         if self._padded:
             return features, targets, make.rows(_mask(batch).astype(np.float32))
         return features, targets
@@ -89,48 +102,53 @@ class DictBatches:
     """`(features, target)`: a dict of tensors `[N]`, each column in its own dtype and in the order given.
 
     List columns come as `name__values` and `name__offsets` (`N + 1` of them), lists of fixed length as `[N, length]`.
-    The target is None, a tensor, or a dict if there are several. Padded batches have a bool feature `__mask`.
+    The target is None, a tensor, or a dict if there are several. Padded batches have a bool feature `__mask`. With
+    `weight` there is a third part: a float32 tensor `[N]`, in which padding weighs 0.
     """
 
     def __init__(
         self,
-        schema: Schema,
+        shapes: DeclaredShapes,
         columns: Sequence[str] | None,
         targets: str | Sequence[str] | None,
         *,
         nulls: Nulls,
         narrow: bool,
         padded: bool,
+        weight: str | None = None,
     ) -> None:
-        self.feature_names, self.target_names = features_and_targets(schema, columns, targets)
+        self._chosen = DictColumns(shapes, columns, targets, weight, nulls, narrow=narrow)
+        self.feature_names, self.target_names = self._chosen.features, self._chosen.targets
         self._padded = padded
-        selector = Selector(schema, masking(nulls, self.feature_names))
-        selector.native([*self.feature_names, *self.target_names], narrow=narrow)
-        self.selection = selector.selection()
-        self.input_schema: Schema = schema[[*self.feature_names, *self.target_names]]
-        self._order = [*self.feature_names, *_null_masks(self.selection.layout, self.input_schema), *self.target_names]
+        self.weight = self._chosen.weight
+        self.selection = self._chosen.selection
+        self.columns = self._chosen.columns
 
     def attach(self, make: Tensors, lists: Lists) -> None:
         """Say how tensors are made."""
         self._make, self._lists = make, lists
-        ragged = lists.as_offsets(self.selection.layout.ragged)
-        check_made_names(self._order, ragged, MASK if self._padded else None, self.target_names)
+        self.offset_columns = ragged = lists.as_offsets(self.selection.layout.ragged)
+        check_made_names(self._chosen.order, ragged, MASK if self._padded else None, self.target_names)
 
     def tensors(self, batch: Batch, make: Tensors | None = None) -> tuple[Any, ...]:
         make = make or self._make
         found = make.columns(batch)
         features: dict[str, Any] = {}
-        for name in self._order:
+        for name in self._chosen.order:
             if name in found:
                 features[name] = found[name]
             elif name in batch.ragged:
-                features.update(self._lists.tensors(name, batch.ragged[name], make))
+                features.update(self._lists.tensors(name, batch.ragged[name], make, batch.padding))
             else:
                 features[name] = make.strings(name, batch.objects[name])
-        targets = {name: features.pop(name) for name in self.target_names}
+        for name, size in self._chosen.sizes.items():
+            features[name] = make.shaped(features[name], (-1, *size))
+        features, target = self._chosen.split(features)
         if self._padded:
             features[MASK] = found[MASK] if MASK in found else make.rows(_mask(batch))
-        return features, targets if len(targets) > 1 else next(iter(targets.values()), None)
+        if self.weight is not None:
+            return features, target, found[self.weight]
+        return features, target
 
 
 def chosen_inputs(schema: Schema, columns: Any, cats: Sequence[str] | None, conts: Sequence[str] | None) -> fc.Inputs:
@@ -161,10 +179,6 @@ def _checked_shapes(schema: Schema, shapes: Mapping[str, tuple[int, ...]]) -> di
                 f"numeric_column({name!r}, ({width},))"
             )
     return {name: shape for name, shape in shapes.items() if len(shape) > 1}
-
-
-def _null_masks(layout: Layout, schema: Schema) -> list[str]:
-    return sorted(name for matrix in layout.matrices for name in matrix.columns if name not in schema)
 
 
 def _mask(batch: Batch) -> np.ndarray[Any, np.dtype[np.bool_]]:

@@ -19,7 +19,9 @@ try:
     from fastai.data.core import DataLoaders
     from fastai.torch_core import display_df
 except ImportError as error:
-    raise ImportError("rowmill.loader.fastai needs fastai; pip install 'rowmill[fastai]'") from error
+    raise ImportError(
+        "rowmill.loader.fastai needs fastai; pip install 'rowmill[fastai]', then pip install --no-deps fastai"
+    ) from error
 
 from rowmill.dataset import Dataset
 from rowmill.errors import ArgumentError, ColumnError, closest
@@ -28,7 +30,7 @@ from rowmill.feed.layout import Nulls, Selector
 from rowmill.feed.sample import Weights
 from rowmill.feed.stream import Shuffle, Stream
 from rowmill.loader.settings import Prepares, named_or_tagged, opened
-from rowmill.loader.torch_stream import TorchStream, ranks
+from rowmill.loader.torch_stream import TorchStream, torch_ranks
 from rowmill.schema import Tags
 from rowmill.store.cache import open_cache
 
@@ -104,7 +106,6 @@ class Loader(TorchStream):
                 f"leave it out, or use rowmill.loader.torch with a model of your own"
             )
         self._names = [matrix.name for matrix in selection.layout.matrices]
-        size, rank = ranks(global_size, global_rank)
         stream = Stream(
             table,
             selection,
@@ -116,8 +117,7 @@ class Loader(TorchStream):
             memory=memory,
             threads=threads,
             parts_per_chunk=parts_per_chunk,
-            ranks=size,
-            rank=rank,
+            ranks=torch_ranks(global_size, global_rank),
             weights=weights,
             balance=balance,
             cache=open_cache(cache, cache_size),
@@ -129,7 +129,7 @@ class Loader(TorchStream):
             "label_dtype": self.label_dtype, "shuffle": shuffle, "drop_last": drop_last, "seed": seed,
             "seed_fn": seed_fn, "parts_per_chunk": parts_per_chunk, "memory": memory, "threads": threads,
             "nulls": nulls, "weights": weights, "balance": balance, "cache": cache, "cache_size": cache_size,
-            "workflow": workflow, "global_size": size, "global_rank": rank,
+            "workflow": workflow, "global_size": global_size, "global_rank": global_rank,
         }  # fmt: skip
 
     def __iter__(self) -> Iterator[Any]:

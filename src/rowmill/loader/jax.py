@@ -19,13 +19,18 @@ from rowmill.errors import ArgumentError
 from rowmill.feed.block import Batch
 from rowmill.feed.layout import Nulls
 from rowmill.feed.plan import Last
+from rowmill.feed.ranks import Ranks
 from rowmill.feed.sample import Weights
 from rowmill.feed.stream import Shuffle, Stream, Table
 from rowmill.loader.batches import DictBatches
+from rowmill.loader.declared_shapes import declared_shapes
+from rowmill.loader.init_arguments import keep_arguments
 from rowmill.loader.lists import Lists, checked_limits
-from rowmill.loader.settings import MASK, Prepares, checked_transforms, opened, ranks_of, transformed
+from rowmill.loader.narrow_columns import dict_arguments
+from rowmill.loader.settings import MASK, Prepares, checked_transforms, given_ranks, last_batch, opened, transformed
 from rowmill.loader.streamed import Streamed
 from rowmill.loader.tensors_jax import JaxTensors, is_narrow
+from rowmill.schema import Schema
 from rowmill.store.cache import open_cache
 
 __all__ = ["Loader"]
@@ -43,25 +48,27 @@ class Loader(Streamed):
     in a run of several processes each loads its own part (`global_size` and `global_rank` are then JAX's).
 
     List columns come as `name__values` and `name__offsets`, whose shapes differ from batch to batch; those in
-    `sparse_names` come dense, `[N, sparse_max[name]]`. Strings are NumPy arrays. The rest is as in
+    `pad={"genres": 20}` come dense, `[N, 20]`, filled up with zeros. Strings are NumPy arrays. The rest is as in
     `rowmill.loader.torch.Loader`.
     """
 
+    @keep_arguments
     def __init__(
         self,
         dataset: Table,
         batch_size: int = 65_536,
-        *,
-        columns: Sequence[str] | None = None,
-        targets: str | Sequence[str] | None = None,
         shuffle: Shuffle = False,
-        seed: int = 0,
         seed_fn: Callable[[], int] | None = None,
         parts_per_chunk: int = 1,
         global_size: int | None = None,
         global_rank: int | None = None,
         drop_last: bool = False,
         transforms: Sequence[Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        targets: str | Sequence[str] | None = None,
+        sample_weight: str | None = None,
+        seed: int = 0,
         sharding: Any = None,
         memory: int | float | str = "1GB",
         threads: int | None = None,
@@ -69,7 +76,8 @@ class Loader(Streamed):
         sparse_names: Sequence[str] | None = None,
         sparse_max: Mapping[str, int] | None = None,
         sparse_as_dense: bool = True,
-        last: Last = "pad",
+        pad: Mapping[str, int] | None = None,
+        last: Last | None = None,
         elastic: int | None = None,
         weights: Weights | None = None,
         balance: str | None = None,
@@ -82,10 +90,15 @@ class Loader(Streamed):
             raise ArgumentError("sparse_as_dense=False, but a batch for JAX is dense; leave it out")
         if sharding is not None:
             _check_shards(sharding, batch_size)
-        last = "drop" if drop_last else last
-        size, rank = _ranks(global_size, global_rank)
+        last, shapes = last_batch(last, drop_last, "pad"), declared_shapes(dataset)
         self._form = DictBatches(
-            dataset.schema, columns, targets, nulls=nulls, narrow=is_narrow(), padded=last == "pad"
+            shapes,
+            columns,
+            targets,
+            nulls=nulls,
+            narrow=is_narrow(),
+            padded=last == "pad",
+            weight=sample_weight,
         )
         stream = Stream(
             dataset,
@@ -98,8 +111,7 @@ class Loader(Streamed):
             memory=memory,
             threads=threads,
             parts_per_chunk=parts_per_chunk,
-            ranks=size,
-            rank=rank,
+            ranks=_ranks(global_size, global_rank),
             elastic=elastic,
             weights=weights,
             balance=balance,
@@ -111,19 +123,23 @@ class Loader(Streamed):
         make = JaxTensors(
             self._form.selection.layout.matrices, upright=False, sharding=sharding, mask=MASK if last == "pad" else None
         )
-        self._form.attach(make, Lists(checked_limits(dataset.schema, sparse_names, sparse_max), True, "offsets"))
+        limits = checked_limits(shapes.schema, sparse_names, sparse_max, True, pad, shapes.sizes)
+        self._form.attach(make, Lists(limits, "offsets"))
         self._transforms = checked_transforms(transforms)
-        self.input_schema = self._form.input_schema
+        self._input_schema = dataset.schema[self._form.columns]
         self.feature_names, self.target_names = self._form.feature_names, self._form.target_names
+
+    def _narrowing(self, schema: Schema) -> dict[str, Any]:
+        return dict_arguments(schema, self.target_names, self._form.weight)
 
     def _epoch_batches(self) -> Iterator[Any]:
         return self._stream.counted(_ahead(self._batches(self._stream.batches())))
 
     def _tensors(self, batch: Batch) -> Any:
-        features, target = self._form.tensors(batch)
+        features, *rest = self._form.tensors(batch)
         for transform in self._transforms:
             features = transformed(transform, features)
-        return features, target
+        return features, *rest
 
 
 def _check_shards(sharding: Any, rows: int) -> None:
@@ -149,8 +165,10 @@ def _ahead(batches: Iterator[Any]) -> Iterator[Any]:
         cast("Any", batches).close()
 
 
-def _ranks(size: int | None, rank: int | None) -> tuple[int, int]:
-    """The number of processes and this one's: as given, else as `jax.distributed` has them, else 1 and 0."""
-    if size is None and rank is None and jax.distributed.is_initialized():
-        return jax.process_count(), jax.process_index()
-    return ranks_of(size, rank)
+def _ranks(size: int | None, rank: int | None) -> Ranks:
+    """The number of processes and this one's: as given, else as `jax.distributed` has them when an epoch begins."""
+    return _processes if size is None and rank is None else given_ranks(size, rank)
+
+
+def _processes() -> tuple[int, int]:
+    return (jax.process_count(), jax.process_index()) if jax.distributed.is_initialized() else (1, 0)

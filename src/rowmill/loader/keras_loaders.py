@@ -16,9 +16,21 @@ from rowmill.feed.plan import Last
 from rowmill.feed.sample import Weights
 from rowmill.feed.stream import Shuffle, Stream
 from rowmill.loader.batches import DictBatches, SequenceBatches, chosen_inputs
+from rowmill.loader.declared_shapes import declared_shapes
+from rowmill.loader.init_arguments import keep_arguments
 from rowmill.loader.keras_stream import KerasStream
-from rowmill.loader.lists import Form, Lists, checked_form, checked_limits
-from rowmill.loader.settings import Prepares, checked_transforms, named_or_tagged, opened, ranks_of, transformed
+from rowmill.loader.lists import Form, Limits, Lists, checked_form, checked_limits
+from rowmill.loader.narrow_columns import dict_arguments, group_arguments
+from rowmill.loader.settings import (
+    Prepares,
+    checked_transforms,
+    given_ranks,
+    last_batch,
+    named_or_tagged,
+    names_of,
+    opened,
+    transformed,
+)
 from rowmill.loader.tensors import Tensors
 from rowmill.schema import Schema, Tags
 from rowmill.store.cache import open_cache
@@ -48,8 +60,8 @@ class MadeStream(KerasStream):
     def _tensors(self, batch: Batch) -> Any:
         return self._form.tensors(batch)
 
-    def _attach(self, make: Tensors, limits: dict[str, int], dense: bool, lists: str | None, fill: int = 0) -> None:
-        self._form.attach(make, Lists(limits, dense, checked_form(lists, self._lists(), make), fill))
+    def _attach(self, make: Tensors, limits: Limits, lists: str | None, fill: int = 0) -> None:
+        self._form.attach(make, Lists(limits, checked_form(lists, self._lists(), make), fill))
 
     def _for_keras(self, main: bool) -> Iterator[Any]:
         return self._cheaply() if main == self._asked_in_main() else super()._for_keras(main)
@@ -73,6 +85,7 @@ class MadeStream(KerasStream):
 class SequenceLoader(MadeStream):
     """Settings and batches of `KerasSequenceLoader`."""
 
+    @keep_arguments
     def __init__(
         self,
         paths_or_dataset: Any,
@@ -102,6 +115,8 @@ class SequenceLoader(MadeStream):
         nulls: Nulls = "error",
         index_dtype: Any = "int64",
         lists: str | None = None,
+        pad: Mapping[str, int] | None = None,
+        sample_weight: str | None = None,
         last: Last = "short",
         elastic: int | None = None,
         weights: Weights | None = None,
@@ -117,16 +132,16 @@ class SequenceLoader(MadeStream):
         if buffer_size is not None and memory is not None:
             raise ArgumentError(f"buffer_size={buffer_size!r} and memory={memory!r}: both set the memory; give one")
         table = opened(paths_or_dataset, workflow, engine=engine, reader_kwargs=reader_kwargs, schema=schema)
-        last = "drop" if drop_last else last
-        size, rank = ranks_of(global_size, global_rank)
+        last, shapes = last_batch(last, drop_last), declared_shapes(table)
         self._form = SequenceBatches(
-            table.schema,
+            shapes,
             chosen_inputs(table.schema, feature_columns, cat_names, cont_names),
             named_or_tagged(label_names, table.schema, Tags.TARGET),
             nulls=nulls,
             index_dtype=index_dtype,
             narrow=self._narrow(),
             padded=last == "pad",
+            weight=sample_weight,
         )
         stream = Stream(
             table,
@@ -139,8 +154,7 @@ class SequenceLoader(MadeStream):
             memory=memory or buffer_size or "1GB",
             threads=threads,
             parts_per_chunk=parts_per_chunk,
-            ranks=size,
-            rank=rank,
+            ranks=given_ranks(global_size, global_rank),
             elastic=elastic,
             weights=weights,
             balance=balance,
@@ -148,26 +162,36 @@ class SequenceLoader(MadeStream):
             turned=self._wants_columns(),
         )
         self._open(table, stream)
-        limits = checked_limits(table.schema, sparse_names, sparse_max)
+        limits = checked_limits(shapes.schema, sparse_names, sparse_max, sparse_as_dense, pad, shapes.sizes)
         make = self._make(self._form.selection.layout.matrices, upright=True, device=device)
         nothing = 0 if feature_columns is None else -1  # an id below 0 is none, to feature columns and their layers
-        self._attach(make, limits, sparse_as_dense, lists, nothing)
+        self._attach(make, limits, lists, nothing)
         self.cat_names, self.cont_names = self._form.cat_names, self._form.cont_names
         self.label_names = self._form.label_names
+        weight = [] if sample_weight is None else [sample_weight]
+        self._input_schema = table.schema[names_of([*self.cat_names, *self.cont_names, *self.label_names, *weight])]
+
+    def _narrowing(self, schema: Schema) -> dict[str, Any]:
+        if self._arguments.get("feature_columns") is not None:
+            raise ArgumentError(
+                "this loader was made with feature_columns=, which name its columns; give fewer of them"
+            )
+        groups: dict[str, Sequence[str]] = {
+            "cat_names": self.cat_names, "cont_names": self.cont_names, "label_names": self.label_names
+        }  # fmt: skip
+        weight = self._form.weight if self._form.weight in schema else None
+        return {**group_arguments(schema, groups), "sample_weight": weight, "schema": None}
 
 
 class DictLoader(MadeStream):
     """Settings and batches of `Loader`."""
 
+    @keep_arguments
     def __init__(
         self,
         dataset: Any,
         batch_size: int = 65_536,
-        *,
-        columns: Sequence[str] | None = None,
-        targets: str | Sequence[str] | None = None,
         shuffle: Shuffle = False,
-        seed: int = 0,
         seed_fn: Callable[[], int] | None = None,
         parts_per_chunk: int = 1,
         global_size: int | None = None,
@@ -175,6 +199,11 @@ class DictLoader(MadeStream):
         drop_last: bool = False,
         transforms: Sequence[Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
         device: Any = None,
+        *,
+        columns: Sequence[str] | None = None,
+        targets: str | Sequence[str] | None = None,
+        sample_weight: str | None = None,
+        seed: int = 0,
         memory: int | float | str = "1GB",
         threads: int | None = None,
         nulls: Nulls = "error",
@@ -182,6 +211,7 @@ class DictLoader(MadeStream):
         sparse_max: Mapping[str, int] | None = None,
         sparse_as_dense: bool = False,
         lists: str | None = None,
+        pad: Mapping[str, int] | None = None,
         last: Last = "short",
         elastic: int | None = None,
         weights: Weights | None = None,
@@ -195,10 +225,15 @@ class DictLoader(MadeStream):
     ) -> None:
         super().__init__()
         table = opened(dataset, workflow)
-        last = "drop" if drop_last else last
-        size, rank = ranks_of(global_size, global_rank)
+        last, shapes = last_batch(last, drop_last), declared_shapes(table)
         self._form = DictBatches(
-            table.schema, columns, targets, nulls=nulls, narrow=self._narrow(), padded=last == "pad"
+            shapes,
+            columns,
+            targets,
+            nulls=nulls,
+            narrow=self._narrow(),
+            padded=last == "pad",
+            weight=sample_weight,
         )
         stream = Stream(
             table,
@@ -211,8 +246,7 @@ class DictLoader(MadeStream):
             memory=memory,
             threads=threads,
             parts_per_chunk=parts_per_chunk,
-            ranks=size,
-            rank=rank,
+            ranks=given_ranks(global_size, global_rank),
             elastic=elastic,
             weights=weights,
             balance=balance,
@@ -222,11 +256,14 @@ class DictLoader(MadeStream):
         self._open(table, stream)
         for transform in checked_transforms(transforms):
             self._maps.append(_on_features(transform))
-        limits = checked_limits(table.schema, sparse_names, sparse_max)
+        limits = checked_limits(shapes.schema, sparse_names, sparse_max, sparse_as_dense, pad, shapes.sizes)
         make = self._make(self._form.selection.layout.matrices, upright=False, device=device)
-        self._attach(make, limits, sparse_as_dense, lists)
-        self.input_schema = self._form.input_schema
+        self._attach(make, limits, lists)
+        self._input_schema = table.schema[self._form.columns]
         self.feature_names, self.target_names = self._form.feature_names, self._form.target_names
+
+    def _narrowing(self, schema: Schema) -> dict[str, Any]:
+        return dict_arguments(schema, self.target_names, self._form.weight)
 
 
 def _on_features(transform: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[..., Any]:

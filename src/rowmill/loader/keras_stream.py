@@ -157,7 +157,7 @@ class KerasStream(Streamed):
             self._pass.again()
         else:
             self._drop_pass()
-            start, length = self._stream.next_position, self._left()
+            start, length = self._stream.cursor.next, self._left()
             self._pass_in_main = main
             batches = self._stream.counted(self._for_keras(main))
             self._pass = Pass(batches, start.epoch, start.batch, length, self._AHEAD)
@@ -205,7 +205,7 @@ class KerasStream(Streamed):
         held = self._pass
         if held is not None and held.is_probe:
             return held.length
-        start = self._stream.next_position
+        start = self._stream.cursor.next
         return self._stream.plan(start.epoch).steps - start.batch
 
     def _drop_pass(self) -> None:

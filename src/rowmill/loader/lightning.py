@@ -51,7 +51,7 @@ class Epochs:
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        self.loader.load_state_dict({**state_dict, "global_rank": self.loader.global_rank})
+        self.loader.load_state_dict(state_dict)
 
 
 class DataModule(LightningDataModule):

@@ -7,7 +7,8 @@ from typing import Any, Protocol
 
 from rowmill.dataset import Dataset
 from rowmill.errors import ArgumentError, ColumnError
-from rowmill.feed.layout import Nulls
+from rowmill.feed.plan import Last
+from rowmill.feed.ranks import Ranks, fixed_ranks
 from rowmill.schema import Schema, Tags
 
 MASK = "__mask"  # with last="pad": which rows of a batch are real
@@ -46,11 +47,18 @@ def opened(
     return workflow.transform(table)
 
 
-def ranks_of(size: int | None, rank: int | None) -> tuple[int, int]:
+def given_ranks(size: int | None, rank: int | None) -> Ranks:
     """The number of ranks and this one's: as given, or 1 and 0."""
     if size is not None and size > 1 and rank is None:
         raise ArgumentError(f"global_size={size} without global_rank; wanted both, or every rank would be the first")
-    return 1 if size is None else size, 0 if rank is None else rank
+    return fixed_ranks(1 if size is None else size, 0 if rank is None else rank)
+
+
+def last_batch(last: Last | None, drop_last: bool, default: Last = "short") -> Last:
+    """What becomes of an incomplete last batch. `drop_last` is the older spelling of `last="drop"`."""
+    if drop_last and last == "pad":
+        raise ArgumentError("last='pad' fills up the last batch, and drop_last=True drops it; give one of the two")
+    return "drop" if drop_last else last or default
 
 
 def names_of(names: str | Sequence[str]) -> list[str]:
@@ -63,18 +71,6 @@ def names_of(names: str | Sequence[str]) -> list[str]:
 def named_or_tagged(names: str | Sequence[str] | None, schema: Schema, tag: Tags) -> list[str]:
     """The columns of a group: those named, or those tagged."""
     return names_of(schema.select_by_tag(tag).column_names if names is None else names)
-
-
-def features_and_targets(
-    schema: Schema, columns: Sequence[str] | None, targets: str | Sequence[str] | None
-) -> tuple[list[str], list[str]]:
-    """What a loader of dicts delivers: the columns named, or all; and of these apart, the targets."""
-    target_names = named_or_tagged(targets, schema, Tags.TARGET)
-    wanted = names_of(schema.column_names if columns is None else columns)
-    feature_names = [name for name in wanted if name not in target_names]
-    if not feature_names and not target_names:
-        raise ColumnError("no columns to deliver; name some with columns=, or leave it out for all of them")
-    return feature_names, target_names
 
 
 def checked_transforms(transforms: Any) -> list[Callable[..., Any]]:
@@ -93,8 +89,3 @@ def transformed(transform: Callable[..., Any], features: Any) -> Any:
     if made is None:
         raise ArgumentError("a transform gave None; wanted the features; end it with `return features`")
     return made
-
-
-def masking(nulls: Nulls, features: list[str]) -> Nulls:
-    """`nulls="mask"` for all is for all features: what is missing of a target is nothing to learn from."""
-    return dict.fromkeys(features, "mask") if isinstance(nulls, str) and nulls == "mask" else nulls

@@ -11,11 +11,16 @@ from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from rowmill.display import Displayed, Rows, plural
+from rowmill.errors import ArgumentError, StartedError
 from rowmill.feed.block import Batch
 from rowmill.feed.explain import PlanReport, explain
 from rowmill.feed.stats import RunReport
 from rowmill.feed.stored import as_rows
 from rowmill.feed.stream import Stream, Table
+from rowmill.loader.narrow_columns import described
+from rowmill.schema import Schema
+from rowmill.sources.summary import column_rows
 
 if TYPE_CHECKING:
     from rowmill.report import Report
@@ -23,43 +28,53 @@ if TYPE_CHECKING:
 _Self = TypeVar("_Self", bound="Streamed")
 
 
-class Streamed:
+class Streamed(Displayed):
     """An iterable over a `Stream`, whose batches become tensors in `_tensors`."""
 
     data: Table
     dataset: Table
     _stream: Stream
     _maps: list[Callable[..., Any]]
-    _current: Iterator[Any] | None
+    _batch_itr: Iterator[Any] | None  # of the epoch that `next(loader)` began
+    _input_schema: Schema
+    _arguments: dict[str, Any]  # that this loader was made with
 
     def _open(self, dataset: Table, stream: Stream) -> None:
         """Take this stream. Not `__init__`, because the frameworks' own base classes want theirs."""
         self.data = self.dataset = dataset
         self._stream = stream
         self._maps = []
-        self._current = None
+        self._batch_itr = None
+        self._input_schema = dataset.schema
 
     def __iter__(self) -> Iterator[Any]:
-        """A new epoch (or the rest of one, after `load_state_dict`), independent of any other iterator."""
+        """A new epoch (or the rest of one, after `load_state_dict`), independent of any other iterator.
+
+        An iterator that is dropped after one batch, as in `next(iter(loader))`, does not use up its epoch: the next
+        iteration begins with the same batch.
+        """
         return self._epoch_batches()
 
     def _epoch_batches(self) -> Iterator[Any]:
         """What `__iter__` gives, and `peek` looks at."""
         return self._stream.counted(self._batches(self._stream.batches()))
 
-    def __repr__(self) -> str:
-        stream = self._stream
-        rows, shuffle = sum(fragment.rows for fragment in stream.fragments), "full" if stream.full else stream.shuffle
-        return f"{type(self).__name__}({rows:,} rows, batch_size={stream.batch_size}, shuffle={shuffle!r})"
+    def _display(self) -> tuple[str, Rows]:
+        stream, (size, rank) = self._stream, self._stream.find_ranks()
+        rows = sum(fragment.rows for fragment in stream.fragments)
+        order = "fully shuffled" if stream.full else "shuffled" if stream.shuffle else "in order"
+        ranks = f", rank {rank} of {size}" if size > 1 else ""
+        title = f"{type(self).__name__}: {plural(rows, 'row')} in batches of {stream.batch_size:,}, {order}{ranks}"
+        return title, column_rows(self._input_schema)
 
     def __next__(self) -> Any:
         """The next batch of an epoch of its own; starts one if there is none."""
-        if self._current is None:
-            self._current = iter(self)
+        if self._batch_itr is None:
+            self._batch_itr = iter(self)
         try:
-            return next(self._current)
+            return next(self._batch_itr)
         except BaseException:
-            self._current = None
+            self._batch_itr = None
             raise
 
     def __len__(self) -> int:
@@ -73,9 +88,14 @@ class Streamed:
 
     def stop(self) -> None:
         """End the epoch that `next(loader)` began. Epochs of a `for` loop end with the loop."""
-        current, self._current = self._current, None
+        current, self._batch_itr = self._batch_itr, None
         if current is not None:
             cast("Any", current).close()
+
+    @property
+    def _working(self) -> bool:
+        """Whether an epoch that `next(loader)` began is under way."""
+        return self._batch_itr is not None
 
     def peek(self) -> Any:
         """The first batch of the next epoch, which still begins with it."""
@@ -87,8 +107,40 @@ class Streamed:
                 cast("Any", batches).close()
 
     def __getitem__(self, index: int) -> Any:
-        """Batch `index` of the next epoch; its chunk alone is read."""
+        """Batch `index` of the epoch that `epoch` names; its chunk alone is read."""
         return self._mapped(self._tensors(self._stream.batch(operator.index(index))))
+
+    @property
+    def input_schema(self) -> Schema:
+        """The columns that are read. Setting it to some of the dataset's columns narrows the batches to these.
+
+        It can be set until the first iteration begins. Columns that the new schema tags TARGET are the targets.
+        """
+        return self._input_schema
+
+    @input_schema.setter
+    def input_schema(self, schema: Schema) -> None:
+        if self._stream.cursor.has_begun:
+            raise StartedError(
+                "Setting the input_schema after the dataloader has started is not supported; set it before the first "
+                "batch, or make a new loader"
+            )
+        table, maps = described(self.dataset, schema), self._maps
+        first = next(iter(self._arguments))
+        changes = {first: table, "workflow": None, **self._narrowing(schema)}
+        type(self).__init__(self, **{**self._arguments, **changes})
+        self._maps = [*maps, *self._maps[len(maps) :]]
+
+    @property
+    def output_schema(self) -> Schema:
+        """The columns that a batch is made of, before functions of `transforms` and `map` change it."""
+        return self._input_schema
+
+    def _narrowing(self, schema: Schema) -> dict[str, Any]:
+        """The arguments by which this loader would deliver the columns of this schema alone."""
+        raise ArgumentError(
+            f"the columns of a {type(self).__name__} cannot be changed; make a new one with those wanted"
+        )
 
     def take(self, rows: Any) -> Any:
         """Rows of the table by number (an array, a list, a slice or a mask), as one batch, from a complete store."""
@@ -118,7 +170,7 @@ class Streamed:
 
         With `column` (a label, a time) it is read once, to see how far batch means stray from a perfect shuffle's.
         """
-        return explain(self._stream, column, self.epoch)
+        return explain(self._stream, column, self._stream.epoch)
 
     def stats(self) -> RunReport:
         """What the latest iteration cost so far: time waited, time by stage, rows/s, and what limits it."""
@@ -139,8 +191,8 @@ class Streamed:
 
     @property
     def epoch(self) -> int:
-        """The epoch that the next iteration will be."""
-        return self._stream.epoch
+        """The epoch of the latest iteration, or of the next one once that has ended: `state_dict()["epoch"]`."""
+        return self._stream.position.epoch
 
     @property
     def batch_size(self) -> int:
@@ -180,11 +232,13 @@ class Streamed:
 
     @property
     def global_size(self) -> int:
-        return self._stream.ranks
+        """The number of ranks that share an epoch, as of now."""
+        return self._stream.find_ranks()[0]
 
     @property
     def global_rank(self) -> int:
-        return self._stream.rank
+        """This process's place among the ranks, as of now."""
+        return self._stream.find_ranks()[1]
 
     def _batches(self, batches: Iterator[Batch]) -> Iterator[Any]:
         try:

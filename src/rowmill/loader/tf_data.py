@@ -39,8 +39,8 @@ def of_matrices(batches: Callable[[], Iterator[Batch]], form: Any, length: int, 
             del arrays
 
     def columns(*tensors: Any) -> Any:
-        features, target = form.tensors(Batch(0, []), Unpacked(matrices, tensors))
-        return (features,) if target is None else (features, target)
+        features, target, *weight = form.tensors(Batch(0, []), Unpacked(matrices, tensors))
+        return (features,) if target is None and not weight else (features, target, *weight)
 
     wide = [None, 1] if upright else [None]
     spec = tuple(

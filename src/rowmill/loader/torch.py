@@ -21,19 +21,23 @@ from rowmill.feed.layout import Nulls, Selector
 from rowmill.feed.plan import Last
 from rowmill.feed.sample import Weights
 from rowmill.feed.stream import Shuffle, Stream, Table
-from rowmill.loader.lists import check_made_names
+from rowmill.loader.declared_shapes import declared_shapes
+from rowmill.loader.dict_columns import DictColumns, weight_column
+from rowmill.loader.init_arguments import keep_arguments
+from rowmill.loader.lists import check_made_names, checked_limits
+from rowmill.loader.narrow_columns import dict_arguments, group_arguments
 from rowmill.loader.settings import (
     MASK,
     Prepares,
     checked_transforms,
-    features_and_targets,
-    masking,
+    last_batch,
     named_or_tagged,
+    names_of,
     opened,
     transformed,
 )
 from rowmill.loader.torch_lists import Lists
-from rowmill.loader.torch_stream import TorchStream, ranks
+from rowmill.loader.torch_stream import TorchStream, torch_ranks
 from rowmill.schema import Schema, Tags
 from rowmill.store.cache import open_cache
 
@@ -45,8 +49,10 @@ class TorchAsyncItr(TorchStream):
 
     Columns of each group stand in lexicographic order (`cat_names`, `cont_names`, `label_names` say it), and a group
     without columns is None. With list columns `x_cat` is `(scalars or None, {name: (values, offsets)})`, where
-    `offsets` `[N, 1]` are the starts of the rows; those in `sparse_names` are sparse `[N, sparse_max[name]]` tensors,
-    or dense and padded with zeros if `sparse_as_dense`. Groups not given are taken from the schema's tags.
+    `offsets` `[N, 1]` are the starts of the rows; those in `pad={"genres": 20}` are dense `[N, 20]`, filled up with
+    zeros; those in `sparse_names` are sparse `[N, sparse_max[name]]` tensors, or dense if `sparse_as_dense`. Groups not
+    given are taken from the schema's tags. With `sample_weight`, the name of a column, a batch has a fourth part: its
+    float32 values `[N]`.
 
     `seed` (or `seed_fn`, called once an epoch) and the epoch decide the order; no global generator is used or changed.
     `memory` bounds everything between the files and the training loop; `parts_per_chunk` partitions of the dataset's
@@ -55,6 +61,7 @@ class TorchAsyncItr(TorchStream):
     by the reading threads. `cache`: a folder (or "auto") in which the first epoch leaves its rows for the later ones.
     """
 
+    @keep_arguments
     def __init__(
         self,
         dataset: Table,
@@ -78,6 +85,8 @@ class TorchAsyncItr(TorchStream):
         threads: int | None = None,
         nulls: Nulls = "error",
         index_dtype: Any = "int64",
+        pad: Mapping[str, int] | None = None,
+        sample_weight: str | None = None,
         last: Last = "short",
         elastic: int | None = None,
         weights: Weights | None = None,
@@ -87,8 +96,8 @@ class TorchAsyncItr(TorchStream):
         workflow: Prepares | None = None,
     ) -> None:
         dataset = opened(dataset, workflow)
-        schema = dataset.schema
-        size, rank = ranks(global_size, global_rank)
+        shapes = declared_shapes(dataset)
+        schema = shapes.schema
         self.cat_names = sorted(named_or_tagged(cats, schema, Tags.CATEGORICAL))
         self.cont_names = sorted(named_or_tagged(conts, schema, Tags.CONTINUOUS))
         self.label_names = sorted(named_or_tagged(labels, schema, Tags.TARGET))
@@ -97,11 +106,14 @@ class TorchAsyncItr(TorchStream):
                 "Neither Categorical or Continuous columns were found by the dataloader. "
                 "Name them with cats= and conts=, or tag them in the dataset's schema"
             )
-        self._lists = Lists(schema, sparse_names, sparse_max, sparse_as_dense)
-        selector = Selector(schema, nulls, masks=False)
+        self._lists = Lists(checked_limits(schema, sparse_names, sparse_max, sparse_as_dense, pad, shapes.sizes))
+        self.weight_name = weight_column(schema, sample_weight, (*self.cat_names, *self.cont_names), self.label_names)
+        selector = Selector(schema, nulls, masks=False, nested=shapes.nested)
+        shapes.check([*self.cat_names, *self.cont_names, *self.label_names])
         selector.matrix("cats", self.cat_names, index_dtype, integers=True)
         selector.matrix("conts", self.cont_names, "float32")
         selector.matrix("labels", self.label_names, "float32")
+        selector.matrix("weights", [] if sample_weight is None else [sample_weight], "float32")
         selection = selector.selection()
         self._places = {matrix.name: index for index, matrix in enumerate(selection.layout.matrices)}
         ragged = set(selection.layout.ragged)
@@ -116,12 +128,11 @@ class TorchAsyncItr(TorchStream):
             shuffle=shuffle,
             seed=seed,
             seed_fn=seed_fn,
-            last="drop" if drop_last else last,
+            last=last_batch(last, drop_last),
             memory=memory,
             threads=threads,
             parts_per_chunk=parts_per_chunk,
-            ranks=size,
-            rank=rank,
+            ranks=torch_ranks(global_size, global_rank),
             elastic=elastic,
             weights=weights,
             balance=balance,
@@ -129,12 +140,24 @@ class TorchAsyncItr(TorchStream):
         )
         super().__init__(dataset, stream, device)
         self.parts_per_chunk = parts_per_chunk
+        weight = [] if sample_weight is None else [sample_weight]
+        self._input_schema = dataset.schema[names_of([*self.cat_names, *self.cont_names, *self.label_names, *weight])]
 
-    def _tensors(self, batch: Batch) -> tuple[Any, Any, Any]:
-        labels = self._matrix(batch, "labels")
+    def _narrowing(self, schema: Schema) -> dict[str, Any]:
+        groups: dict[str, Sequence[str]] = {
+            "cats": self.cat_names,
+            "conts": self.cont_names,
+            "labels": self.label_names,
+        }
+        weight = self.weight_name if self.weight_name in schema else None
+        return {**group_arguments(schema, groups), "sample_weight": weight}
+
+    def _tensors(self, batch: Batch) -> tuple[Any, ...]:
+        labels, weights = self._matrix(batch, "labels"), self._matrix(batch, "weights")
         if labels is not None and len(self.label_names) == 1:
             labels = labels.squeeze(1)
-        return self._inputs(batch, "cats", self._cat_lists), self._inputs(batch, "conts", self._cont_lists), labels
+        inputs = self._inputs(batch, "cats", self._cat_lists), self._inputs(batch, "conts", self._cont_lists)
+        return (*inputs, labels) if weights is None else (*inputs, labels, weights.squeeze(1))
 
     def _matrix(self, batch: Batch, group: str) -> torch.Tensor | None:
         place = self._places.get(group)
@@ -147,7 +170,7 @@ class TorchAsyncItr(TorchStream):
         ragged = {}
         for name in lists:
             values, offsets = map(torch.from_numpy, batch.ragged[name])
-            sparse = self._lists.convert(name, values, offsets)
+            sparse = self._lists.convert(name, values, offsets, batch.padding)
             ragged[name] = (values, offsets[:-1].unsqueeze(1)) if sparse is None else sparse
         return scalars, ragged
 
@@ -157,22 +180,22 @@ class Loader(TorchStream):
 
     List columns come as `name__values` and `name__offsets` (`N + 1` of them), lists of fixed length as `[N, length]`,
     strings as NumPy arrays of objects. Without `columns` all columns of the schema are delivered; `targets` (by default
-    those tagged TARGET) make up the target: None, a tensor, or a dict if there are several. `nulls` may be "error",
-    "mask" (a bool tensor `name__null` beside each column), a fill value, or a dict of these by column. `transforms` are
+    those tagged TARGET) make up the target: None, a tensor, or a dict if there are several; booleans become float32,
+    which losses take. With `sample_weight`, the name of a column, a batch is `(features, target, weight)`. `pad`: how
+    long list columns are made, `{"genres": 20}`: dense tensors `[N, 20]`, filled up with zeros. `nulls` may be "error",
+    "mask" (a bool tensor `name__null` beside each feature), a fill value, or a dict of these by column; the mask of a
+    target, asked for by its name, makes the target a dict of the two. `transforms` are
     functions from features to features, applied in the training loop; `workflow` is applied by the reading threads.
     `cache`: a folder (or "auto") in which the first epoch leaves its rows for the later ones. With
     `batch_format="tensordict"` a batch is one `TensorDict` of features and targets, list columns as nested tensors.
     """
 
+    @keep_arguments
     def __init__(
         self,
         dataset: Table,
         batch_size: int = 65_536,
-        *,
-        columns: Sequence[str] | None = None,
-        targets: str | Sequence[str] | None = None,
         shuffle: Shuffle = False,
-        seed: int = 0,
         seed_fn: Callable[[], int] | None = None,
         parts_per_chunk: int = 1,
         global_size: int | None = None,
@@ -180,12 +203,18 @@ class Loader(TorchStream):
         drop_last: bool = False,
         transforms: Sequence[Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
         device: Any = None,
+        *,
+        columns: Sequence[str] | None = None,
+        targets: str | Sequence[str] | None = None,
+        sample_weight: str | None = None,
+        seed: int = 0,
         memory: int | float | str = "1GB",
         threads: int | None = None,
         nulls: Nulls = "error",
         sparse_names: Sequence[str] | None = None,
         sparse_max: Mapping[str, int] | None = None,
         sparse_as_dense: bool = False,
+        pad: Mapping[str, int] | None = None,
         last: Last = "short",
         elastic: int | None = None,
         weights: Weights | None = None,
@@ -198,15 +227,13 @@ class Loader(TorchStream):
         dataset = opened(dataset, workflow)
         if batch_format not in ("tuple", "tensordict"):
             raise ArgumentError(f"batch_format={batch_format!r}; wanted 'tuple' or 'tensordict'")
-        self.batch_format = batch_format
-        schema = dataset.schema
-        size, rank = ranks(global_size, global_rank)
-        self.feature_names, self.target_names = features_and_targets(schema, columns, targets)
+        self.batch_format, shapes = batch_format, declared_shapes(dataset)
+        schema = shapes.schema
+        self._chosen = DictColumns(shapes, columns, targets, sample_weight, nulls)
+        self.feature_names, self.target_names = self._chosen.features, self._chosen.targets
         self._transforms = checked_transforms(transforms)
-        self._lists = Lists(schema, sparse_names, sparse_max, sparse_as_dense)
-        selector = Selector(schema, masking(nulls, self.feature_names))
-        selector.native([*self.feature_names, *self.target_names])
-        selection = selector.selection()
+        self._lists = Lists(checked_limits(schema, sparse_names, sparse_max, sparse_as_dense, pad, shapes.sizes))
+        selection = self._chosen.selection
         stream = Stream(
             dataset,
             selection,
@@ -214,25 +241,25 @@ class Loader(TorchStream):
             shuffle=shuffle,
             seed=seed,
             seed_fn=seed_fn,
-            last="drop" if drop_last else last,
+            last=last_batch(last, drop_last),
             memory=memory,
             threads=threads,
             parts_per_chunk=parts_per_chunk,
-            ranks=size,
-            rank=rank,
+            ranks=torch_ranks(global_size, global_rank),
             elastic=elastic,
             weights=weights,
             balance=balance,
             cache=open_cache(cache, cache_size),
         )
         super().__init__(dataset, stream, device)
-        self.input_schema = cast("Schema", schema[[*self.feature_names, *self.target_names]])
+        self._input_schema = dataset.schema[self._chosen.columns]
         self._layout = selection.layout
-        produced = {name for matrix in self._layout.matrices for name in matrix.columns}
-        masks = [name for name in produced if name not in self.input_schema]
-        self._order = [*self.feature_names, *(m for m in sorted(masks)), *self.target_names]
-        ragged = [name for name in self._layout.ragged if name not in self._lists.limits]
-        check_made_names(self._order, ragged, MASK if self._stream.last == "pad" else None, self.target_names)
+        ragged = [name for name in self._layout.ragged if name not in self._lists.limits.longest]
+        mask = MASK if self._stream.last == "pad" else None
+        check_made_names(self._chosen.order, ragged, mask, self.target_names)
+
+    def _narrowing(self, schema: Schema) -> dict[str, Any]:
+        return dict_arguments(schema, self.target_names, self._chosen.weight)
 
     def _tensors(self, batch: Batch) -> Any:
         found: dict[str, Any] = {}
@@ -244,17 +271,19 @@ class Loader(TorchStream):
                 found.update(zip(matrix.columns, tensor.unbind(1), strict=True))
         found.update(batch.objects)
         features: dict[str, Any] = {}
-        for name in self._order:
+        for name in self._chosen.order:
             if name in batch.ragged:
                 values, offsets = map(torch.from_numpy, batch.ragged[name])
-                sparse = self._lists.convert(name, values, offsets)
+                sparse = self._lists.convert(name, values, offsets, batch.padding)
                 if sparse is None:
                     features[name + "__values"], features[name + "__offsets"] = values, offsets
                 else:
                     features[name] = sparse
             else:
                 features[name] = found[name]
-        targets = {name: features.pop(name) for name in self.target_names}
+        for name, size in self._chosen.sizes.items():
+            features[name] = features[name].reshape(-1, *size)
+        features, target = self._chosen.split(features)
         if self._stream.last == "pad":
             features[MASK] = torch.arange(batch.rows) < batch.rows - batch.padding
         for transform in self._transforms:
@@ -262,22 +291,27 @@ class Loader(TorchStream):
         if self.batch_format == "tensordict":
             from rowmill.loader.tensordict import as_tensordict
 
-            return as_tensordict(features, targets, batch.rows, self.input_schema)
-        if len(targets) > 1:
-            return features, targets
-        return features, next(iter(targets.values()), None)
+            names = [*self.target_names, *self._chosen.target_masks, self._chosen.weight]
+            others = {name: found[name] for name in names if name is not None}
+            return as_tensordict(features, others, batch.rows, self.input_schema)
+        if self._chosen.weight is not None:
+            return features, target, found[self._chosen.weight]
+        return features, target
 
 
 class DLDataLoader(DataLoader[Any]):
     """A stock `DataLoader` over a loader that makes whole batches, with what fastai asks for: `device` and `len()`.
 
     Batches come as they are, unless a `batch_size` is given, or a `collate_fn` without one: it gets lists of one batch.
+    `accelerator.prepare` leaves it as it is, as each rank has its own rows already.
     """
 
     def __init__(self, dataset: Any, *args: Any, **settings: Any) -> None:
         if not args and "collate_fn" not in settings:
             settings.setdefault("batch_size", None)
         super().__init__(dataset, *args, **settings)
+        if isinstance(dataset, TorchStream):
+            self._is_accelerate_prepared = True  # each rank has its own rows: Accelerate leaves the loader as it is
 
     @property
     def device(self) -> torch.device:

@@ -69,7 +69,8 @@ class MapStyle(TorchDataset[Any]):
         wanted = list(schema.column_names if columns is None else columns)
         self.columns = [*(name for name in wanted if name not in self.targets), *self.targets]
         selector = Selector(schema, nulls, masks=False)
-        selector.native(self.columns)
+        self._floats = [name for name in self.targets if name in schema and schema[name].dtype == "bool"]
+        selector.native(self.columns, floats=self._floats)
         self._selection = selector.selection()
         if self._selection.layout.ragged:
             name = self._selection.layout.ragged[0]
@@ -80,6 +81,7 @@ class MapStyle(TorchDataset[Any]):
             self._stream = Stream(dataset, self._selection, batch_size=1, memory=memory, cache=kept)
         self._source = dataset.source
         self._dtypes = {name: packed_dtype(schema[name].dtype) for name in self.columns}
+        self._dtypes |= dict.fromkeys(self._floats, np.dtype("float32"))
         self._memory = parse_memory(memory)
         self._has_objects = bool(self._selection.layout.objects)
         self._slice_bytes = self._memory // (2 * _PARTS if self._has_objects else _PARTS)
@@ -173,6 +175,7 @@ class MapStyle(TorchDataset[Any]):
         read = read_bounded(self._source, fragment, self._selection.columns, self._slice_bytes)
         frame = self._selection.prepare(read, self._source.describe(fragment))
         arrays = {name: frame.get_column(name).to_numpy() for name in self.columns}
+        arrays |= {name: arrays[name].astype(np.float32) for name in self._floats}
         return {n: a.view(bool) if self._dtypes[n] == np.dtype(bool) else a for n, a in arrays.items()}
 
     def _decode_forked(self, fragment: Fragment) -> dict[str, Array]:

@@ -6,6 +6,7 @@ Tensors are views of the feed's blocks, so nothing is copied on the CPU.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from multiprocessing.context import get_spawning_popen
 from typing import Any
@@ -14,9 +15,11 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from rowmill.errors import ArgumentError, ForkedError
+from rowmill.feed.ranks import Ranks
 from rowmill.feed.stream import Stream, Table
-from rowmill.loader.settings import ranks_of
+from rowmill.loader.settings import given_ranks
 from rowmill.loader.streamed import Streamed
+from rowmill.loader.torch_accelerate import refuse_second_division
 from rowmill.loader.torch_cuda import TorchCuda, transferred
 from rowmill.loader.torch_workers import WorkerPositions
 
@@ -32,7 +35,12 @@ class TorchStream(Streamed, IterableDataset[Any]):
         self._workers: WorkerPositions | None = None  # if there are worker processes
 
     def __iter__(self) -> Iterator[Any]:
-        """A new epoch (or the rest of one, after `load_state_dict`), independent of any other iterator."""
+        """A new epoch (or the rest of one, after `load_state_dict`), independent of any other iterator.
+
+        World size and rank are those of `torch.distributed` at this moment, unless they were given. An iterator that is
+        dropped after one batch, as in `next(iter(loader))`, does not use up its epoch.
+        """
+        refuse_second_division(self.global_size, self._stream.selection.layout.ragged)
         batches = self._epoch_batches()
         self._tell()
         return batches
@@ -41,27 +49,30 @@ class TorchStream(Streamed, IterableDataset[Any]):
         self._catch_up()
         batches = self._batches(self._stream.batches(*self._share()))
         if self.device.type == "cuda":
-            batches = transferred(batches, TorchCuda(self.device))
+            batches = transferred(batches, TorchCuda(_numbered(self.device)))
         return self._stream.counted(batches)
 
     def __getitem__(self, index: int) -> Any:
-        """Batch `index` of the next epoch; its chunk alone is read."""
+        """Batch `index` of the epoch that `epoch` names; its chunk alone is read."""
         self._catch_up()
         return super().__getitem__(index)
 
     def __getstate__(self) -> dict[str, Any]:
         """What a spawned worker process gets."""
         if get_spawning_popen() is None:  # a copy, or a file
-            return {**self.__dict__, "_current": None, "_pid": None, "_workers": None}
+            return {**self.__dict__, "_batch_itr": None, "_pid": None, "_workers": None}
         if self._workers is None:
-            self._workers = WorkerPositions(self._stream.next_position)
-        return {**self.__dict__, "_current": None, "_pid": None}
+            self._workers = WorkerPositions(self._stream.cursor.next)
+        return {**self.__dict__, "_batch_itr": None, "_pid": None}
 
     @property
     def epoch(self) -> int:
-        """The epoch that the next iteration will be, here or in a `DataLoader`'s worker processes."""
+        """The epoch of the latest iteration, or of the next one once that has ended: `state_dict()["epoch"]`.
+
+        With worker processes of a `DataLoader`, which tell only where they begin, the epoch of the next iteration.
+        """
         self._catch_up()
-        return self._stream.epoch
+        return self._stream.position.epoch
 
     def set_epoch(self, epoch: int) -> None:
         super().set_epoch(epoch)
@@ -75,15 +86,15 @@ class TorchStream(Streamed, IterableDataset[Any]):
         """Let the processes after this one begin where this one would: the parent tells all, a worker its successor."""
         if self._workers is not None:
             worker = get_worker_info()
-            self._workers.put(self._stream.next_position, None if worker is None else worker.id)
+            self._workers.put(self._stream.cursor.next, None if worker is None else worker.id)
 
     def _catch_up(self) -> None:
         """Begin where the worker processes before this one have come to."""
         if self._workers is not None:
             worker = get_worker_info()
             position = self._workers.latest() if worker is None else self._workers.of(worker.id)
-            if position != self._stream.next_position:
-                self._stream.next_position = position
+            if position != self._stream.cursor.next:
+                self._stream.cursor.next = position
 
     def _share(self) -> tuple[int, int]:
         """Which share of the chunks this process takes: all, or its own among the workers of a stock `DataLoader`."""
@@ -99,16 +110,28 @@ class TorchStream(Streamed, IterableDataset[Any]):
         return worker.id, worker.num_workers
 
 
-def ranks(size: int | None, rank: int | None) -> tuple[int, int]:
-    """The number of ranks and this one's: as given, else as `torch.distributed` has them, else 1 and 0."""
-    if size is None and rank is None and torch.distributed.is_available() and torch.distributed.is_initialized():
+def torch_ranks(size: int | None, rank: int | None) -> Ranks:
+    """The number of ranks and this one's: as given, else as `torch.distributed` has them when an epoch begins."""
+    return _process_group if size is None and rank is None else given_ranks(size, rank)
+
+
+def _process_group() -> tuple[int, int]:
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_world_size(), torch.distributed.get_rank()
-    return ranks_of(size, rank)
+    return 1, 0
+
+
+def _numbered(device: torch.device) -> torch.device:
+    """The current GPU of the calling thread by its number: the thread that copies has a current GPU of its own."""
+    return device if device.index is not None else torch.device("cuda", torch.cuda.current_device())
 
 
 def _device(device: Any) -> torch.device:
     if device is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if isinstance(device, int) and not torch.cuda.is_available():
+        warnings.warn(f"device={device} names a GPU, and PyTorch sees none here; batches stay on the CPU", stacklevel=4)
+        return torch.device("cpu")
     made = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
     if made.type == "cuda" and not torch.cuda.is_available():
         raise ArgumentError(f"device={device!r}, and PyTorch sees no GPU here; wanted 'cpu', or None for what there is")

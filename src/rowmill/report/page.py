@@ -136,7 +136,8 @@ def _row(column: ColumnFacts) -> str:
 
 
 def _number(value: float | None, text: str) -> str:
-    return f'<td class="number" data-value="{"" if value is None else repr(value)}">{escape(text)}</td>'
+    title = f' title="{escape(text, quote=True)}"' if len(text) > 12 else ""  # it may be cut
+    return f'<td class="number" data-value="{"" if value is None else repr(value)}"{title}>{escape(text)}</td>'
 
 
 def _figure(text: str) -> float | None:

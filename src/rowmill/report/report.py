@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from rowmill.dataset import Dataset
 from rowmill.errors import writing
-from rowmill.feed.show import counted
 from rowmill.feed.stats import SHORT, RunReport
 from rowmill.report import page, pictures, png
 from rowmill.report.facts import TableFacts
+from rowmill.report.limits import limit_text
 from rowmill.report.table import SAMPLE_ROWS, measure_table
 from rowmill.sources.paths import local_path
 
@@ -54,11 +54,7 @@ class Report:
         if self.trained:
             headline, _, rest = run.verdict.partition(": ")
             return (f"{headline[:1].upper()}{headline[1:]}", f"{rest[:1].upper()}{rest[1:]}.")
-        limit = {
-            "model": "taking batches from the loader limits it, not reading them",
-            "cpu": f"the processor limits it: {counted(run.cores, 'core')} {'was' if run.cores == 1 else 'were'} busy",
-            "storage": "storage limits it, or other programs that had the cores",
-        }[run.bound]
+        limit = limit_text(run.bound, run.cores)
         if short:
             limit = f"{run.seconds:.2f} s were too short to judge why not more"
         return (

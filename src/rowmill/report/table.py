@@ -104,7 +104,7 @@ def measure_column(series: pl.Series, column: ColumnSchema) -> ColumnFacts:
     return ColumnFacts(
         name=column.name,
         dtype=column.dtype,
-        is_list=column.is_list,
+        is_list=bool(column.is_list),
         tags=tuple(sorted(column.tags)),
         nulls=nulls,
         distinct=counts.height,
@@ -175,8 +175,8 @@ def _text(value: Any) -> str:
 
 def _unknown(column: ColumnSchema, nulls: float, length: float | None) -> ColumnFacts:
     tags = tuple(sorted(column.tags))
-    return ColumnFacts(column.name, column.dtype, column.is_list, tags, nulls, 0, 0.0, "", "", None, "", None, length,
-                       "none", None, None, (), ())  # fmt: skip
+    return ColumnFacts(column.name, column.dtype, bool(column.is_list), tags, nulls, 0, 0.0, "", "", None, "", None,
+                       length, "none", None, None, (), ())  # fmt: skip
 
 
 def _file_bytes(dataset: Dataset) -> int | None:

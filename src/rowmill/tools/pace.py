@@ -16,6 +16,7 @@ import polars as pl
 
 from rowmill.dataset import Dataset
 from rowmill.report import open_loader
+from rowmill.report.loading import load_for
 from rowmill.sizes import cores
 
 STOCK_ROWS = 200_000  # held in memory; more would take longer to read and be picked no faster
@@ -30,6 +31,8 @@ class Pace:
     rows: int
     seconds: float
     cpu_seconds: float
+    bound: str = ""  # what limited it, as `RunReport.bound` says
+    cores: int = 1  # that it could use
 
     @property
     def rows_per_second(self) -> float:
@@ -63,15 +66,8 @@ def rowmill(dataset: Dataset, columns: Sequence[str], batch_size: int, *, second
     """Shuffled batches of tensors, epoch after epoch."""
     loader = open_loader(dataset, batch_size, columns=columns)
     loader.peek()  # compiles
-
-    def rows() -> Iterator[int]:
-        while True:
-            done = 0
-            for _ in loader:
-                yield loader.num_rows_processed - done
-                done = loader.num_rows_processed
-
-    return _timed(rows(), seconds, passed)
+    run = load_for(loader, seconds, passed)
+    return Pace(run.rows, run.seconds, run.cpu_seconds, run.bound, run.cores)
 
 
 def stock(dataset: Dataset, columns: Sequence[str], batch_size: int, *, seconds: float, passed: Passed) -> Pace | None:

@@ -139,3 +139,27 @@ def test_lists_strings_and_transforms():
         Loader(data, 3, columns=["l"], sparse_names=["l"], sparse_max={"l": 3}, sparse_as_dense=False)
     twice = Loader(data, 3, columns=["w"], transforms=[lambda x: {**x, "twice": x["w"] * 2}])
     assert next(iter(twice))[0]["twice"].tolist() == [[2, 4]] * 3
+
+
+def test_weights_padded_lists_boolean_targets_and_the_last_batch():
+    data = rowmill.Dataset({"a": [1, 2, 3], "w": [1, 0, 2], "l": [[7], [8, 9], []], "y": [True, False, True]})
+    settings = {"columns": ["a", "l"], "targets": "y", "sample_weight": "w", "pad": {"l": 2}}
+    features, target, weight = Loader(data, 4, **settings).peek()
+    assert weight.tolist() == [1.0, 0.0, 2.0, 0.0] and target.tolist() == [1.0, 0.0, 1.0, 0.0]
+    assert features["l"].tolist() == [[7, 0], [8, 9], [0, 0], [0, 0]]
+    assert features["__mask"].tolist() == [True, True, True, False]
+    assert len(Loader(data, 2, True, drop_last=True)) == 1
+    with pytest.raises(ValueError, match="last='pad'"):
+        Loader(data, 2, drop_last=True, last="pad")
+    loader = Loader(data, 2, targets="y")
+    loader.input_schema = data.schema[["a", "y"]]
+    assert sorted(next(iter(loader))[0]) == ["__mask", "a"]
+    with pytest.raises(RuntimeError, match="after the dataloader has started"):
+        loader.input_schema = data.schema[["a"]]
+
+
+def test_shapes_that_the_schema_declares_are_honoured():
+    data = rowmill.Dataset({"a": [1, 2, 3], "l": [[1, 2], [3, 4], [5, 6]]})
+    data.schema["a"], data.schema["l"] = data.schema["a"].with_shape((None, 1)), data.schema["l"].with_shape((None, 2))
+    *_, (last, _) = Loader(data, 2)
+    assert last["a"].tolist() == [[3], [0]] and last["l"].tolist() == [[5, 6], [0, 0]]

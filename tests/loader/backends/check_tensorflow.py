@@ -292,3 +292,13 @@ def test_a_malformed_allocation_stops_the_import():
         env={**os.environ, "TF_MEMORY_ALLOCATION": "lots"}, capture_output=True, text=True,
     )  # fmt: skip
     assert found.returncode == 1 and "ArgumentError: TF_MEMORY_ALLOCATION is 'lots'" in found.stderr
+
+
+def test_a_tf_dataset_has_weights_and_declared_shapes():
+    data = rowmill.Dataset({"a": [1, 2, 3], "w": [1, 0, 2], "y": [True, False, True]})
+    data.schema["a"] = data.schema["a"].with_shape((None, 1))
+    for last in ("short", "pad"):
+        loader = Loader(data, 2, columns=["a"], targets="y", sample_weight="w", last=last)
+        first, _ = loader.to_tf_dataset().as_numpy_iterator()
+        features, target, weight = first
+        assert features["a"].tolist() == [[1], [2]] and target.tolist() == [1, 0] and weight.tolist() == [1, 0]
