@@ -50,7 +50,7 @@ class CsvSource:
         for name in self._given:
             if name not in inferred:
                 raise ColumnError(f"dtypes names {name!r}, which is no column{closest(name, inferred)}")
-        self._hive = hive_columns(files.hive, inferred)
+        self._hive = hive_columns(files, inferred)
         self._stored = {n: target(self._given[n]) if n in self._given else t for n, t in inferred.items()}
         # What the parser cannot make of text directly is read as text and cast afterwards.
         self._parsed = {

@@ -42,7 +42,7 @@ class IpcSource:
             tables.append((files.name(unit), types))
             self._starts.append((0, *accumulate(rows)))
         self._stored = unify(tables)
-        self._hive = hive_columns(files.hive, self._stored)
+        self._hive = hive_columns(files, self._stored)
         self.dtypes = {**self._stored, **{name: values.dtype for name, values in self._hive.items()}}
         self._schema = schema_of(self.dtypes)
         self._widths = Widths(self.dtypes)

@@ -55,7 +55,7 @@ class ParquetSource:
             (files.name(i), footers.schemas[place]) for place, i in sorted(first_with.items(), key=lambda p: p[1])
         ]
         self._stored = unify(distinct)
-        self._hive = hive_columns(files.hive, self._stored)
+        self._hive = hive_columns(files, self._stored)
         self.dtypes = {**self._stored, **{name: values.dtype for name, values in self._hive.items()}}
         self._starts = [(0, *accumulate(rows)) for rows in footers.group_rows]
         self._schema = schema_of(self.dtypes)
