@@ -7,7 +7,7 @@ Opening reads footers and nothing else.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,11 @@ from rowmill.sinks.files import Shuffle
 from rowmill.sinks.parquet import WriteOptions
 from rowmill.sinks.rearrange import group_by_folder, group_by_hash, join, lazy, recut
 from rowmill.sizes import parse_bytes, total_memory
-from rowmill.sources.frames import LazySource, as_pandas
+from rowmill.sources.frames import LazySource
 from rowmill.sources.names import columns as columns_of
 from rowmill.sources.open import open_source, stored_schema
+from rowmill.sources.pandas_index import unlisted_schema
+from rowmill.sources.partitions import Partitions
 from rowmill.sources.source import Fragment, Source, fit_fragments
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ class Dataset:
     or `part_mem_fraction` (of the machine's memory): how much a partition may hold.
     `npartitions`: in how many partitions a frame is cut.
     `dtypes`: column to dtype, applied while reading; "hex" reads hexadecimal strings as integers.
+    `columns`: the columns to have, in this order; by default all but an index of pandas without a name
+    (`__index_level_0__`), which is a column only where it is named here or when rows are read.
     `storage_options`: credentials and end point of an object store, as fsspec or object-store spell them.
     `schema`: a `Schema` whose tags and properties describe the columns; by default the one stored beside
     the files. `client`: a Dask client; `to_parquet` then writes each file on one of its workers. `cpu` is accepted
@@ -60,6 +64,7 @@ class Dataset:
         part_mem_fraction: float | None = None,
         storage_options: Mapping[str, Any] | None = None,
         dtypes: Mapping[str, Any] | None = None,
+        columns: str | Sequence[str] | None = None,
         client: Any = None,
         cpu: bool | None = None,
         base_dataset: Dataset | None = None,
@@ -78,6 +83,7 @@ class Dataset:
             npartitions=npartitions,
             storage_options=storage_options,
             dtypes=dtypes,
+            columns=columns,
             verify=verify,
             **kwargs,
         )
@@ -180,7 +186,8 @@ class Dataset:
         if columns is None:
             return self.columns
         names = [columns] if isinstance(columns, str) else list(columns)
-        return [self.schema[name].name for name in names]
+        known = unlisted_schema(self.source)
+        return [name if name in known else self.schema[name].name for name in names]
 
     def to_polars(self, columns: str | Sequence[str] | None = None) -> pl.DataFrame:
         """The whole table in memory."""
@@ -353,25 +360,6 @@ class Dataset:
 
     def to_gpu(self) -> None:
         """Means nothing here: a loader moves batches to its device."""
-
-
-class Partitions:
-    """Partitions to be read one after another; its length is their number of rows."""
-
-    def __init__(self, source: Source, fragments: Sequence[Fragment], columns: Sequence[str]) -> None:
-        self.fragments = fragments
-        self._source = source
-        self._columns = columns
-
-    def __len__(self) -> int:
-        return sum(f.rows for f in self.fragments)
-
-    def __iter__(self) -> Iterator[pd.DataFrame]:
-        return map(as_pandas, self.polars())
-
-    def polars(self) -> Iterator[pl.DataFrame]:
-        """The partitions as Polars frames."""
-        return (self._source.read(fragment, self._columns) for fragment in self.fragments)
 
 
 def _part_bytes(size: int | str | None, fraction: float | None) -> int | None:

@@ -23,6 +23,7 @@ from rowmill.sources.arrow_types import FILES_ONLY, as_polars, refusal, trouble
 from rowmill.sources.fingerprint import of_frame, stamp_frame
 from rowmill.sources.hive import check_columns
 from rowmill.sources.names import column, frame_of
+from rowmill.sources.pandas_index import listed, unlisted
 from rowmill.sources.parquet import ParquetSource
 from rowmill.sources.paths import Files
 from rowmill.sources.source import Fragment
@@ -48,7 +49,8 @@ class FrameSource:
     def __init__(self, frame: pl.DataFrame, npartitions: int | None = None) -> None:
         self.frame = frame
         self.dtypes = {name: plain(dtype) for name, dtype in frame.schema.items()}
-        self._schema = schema_of(self.dtypes)
+        self._schema = schema_of(listed(self.dtypes))
+        self.unlisted = schema_of(unlisted(self.dtypes))
         self._fragments = cut(frame.height, npartitions)
         self._widths = Widths(self.dtypes)
 
@@ -88,7 +90,8 @@ class LazySource:
         self._npartitions = npartitions
         self._lock = Lock()
         self.dtypes = {name: plain(dtype) for name, dtype in query.collect_schema().items()}
-        self._schema = schema_of(self.dtypes)
+        self._schema = schema_of(listed(self.dtypes))
+        self.unlisted = schema_of(unlisted(self.dtypes))
 
     @cached_property
     def _rows(self) -> ParquetSource:

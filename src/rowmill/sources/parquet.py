@@ -24,6 +24,7 @@ from rowmill.sources.fingerprint import of_values, stamp_pins
 from rowmill.sources.footers import read_footers
 from rowmill.sources.hive import check_columns, hive_columns, with_hive
 from rowmill.sources.names import columns as exactly
+from rowmill.sources.pandas_index import listed, only_common_index, unlisted
 from rowmill.sources.paths import Files
 from rowmill.sources.scans import Scan, Scans
 from rowmill.sources.slices import ColumnSize, Slicer
@@ -54,11 +55,12 @@ class ParquetSource:
         distinct = [
             (files.name(i), footers.schemas[place]) for place, i in sorted(first_with.items(), key=lambda p: p[1])
         ]
-        self._stored = unify(distinct)
+        self._stored = unify(only_common_index(distinct))
         self._hive = hive_columns(files, self._stored)
         self.dtypes = {**self._stored, **{name: values.dtype for name, values in self._hive.items()}}
         self._starts = [(0, *accumulate(rows)) for rows in footers.group_rows]
-        self._schema = schema_of(self.dtypes)
+        self._schema = schema_of(listed(self.dtypes))
+        self.unlisted = schema_of(unlisted(self.dtypes))
         self._widths = Widths(self.dtypes)
         self._copies = BatchCopies()
         self._dense: dict[str, float | None] = {}
