@@ -20,10 +20,11 @@ from rowmill.sinks.export import to_parquet, validate
 from rowmill.sinks.files import Shuffle
 from rowmill.sinks.parquet import WriteOptions
 from rowmill.sinks.rearrange import group_by_folder, group_by_hash, join, lazy, recut
-from rowmill.sizes import parse_bytes, total_memory
+from rowmill.sizes import parse_bytes, partition_bytes
 from rowmill.sources.frames import LazySource
 from rowmill.sources.names import columns as columns_of
 from rowmill.sources.open import open_source, stored_schema
+from rowmill.sources.pandas_frames import check_backend, pandas_frame
 from rowmill.sources.pandas_index import unlisted_schema
 from rowmill.sources.partitions import Partitions
 from rowmill.sources.source import Fragment, Source, fit_fragments
@@ -76,7 +77,7 @@ class Dataset:
             raise DtypeError(f"schema is {type(schema).__name__}; wanted rowmill.Schema; build one with Schema([...])")
         if npartitions is not None and npartitions < 1:
             raise ArgumentError(f"npartitions is {npartitions}; wanted at least 1")
-        self.part_bytes = _part_bytes(part_size, part_mem_fraction)
+        self.part_bytes = partition_bytes(part_size, part_mem_fraction)
         self.source: Source = open_source(
             path_or_source,
             engine,
@@ -168,11 +169,13 @@ class Dataset:
         seed: int | None = None,
         use_file_metadata: bool | None = None,
         epochs: int = 1,
+        dtype_backend: str | None = None,
     ) -> Partitions:
         """One pandas frame per partition; `len()` is the number of rows. `shuffle` changes the order of partitions.
 
         `to_iter().polars()` gives Polars frames instead, which need no pandas. `indices` choose partitions by their
         place after the shuffle. `use_file_metadata` means nothing: rows are always counted from metadata.
+        `dtype_backend` is that of `to_pandas`; each partition has the types that its own nulls ask for.
         """
         fragments = list(self.fragments)
         if shuffle:
@@ -180,7 +183,7 @@ class Dataset:
             fragments = [fragments[i] for i in order]
         if indices is not None:
             fragments = [fragments[i] for i in indices]
-        return Partitions(self.source, fragments * epochs, self._names(columns))
+        return Partitions(self.source, fragments * epochs, self._names(columns), dtype_backend)
 
     def _names(self, columns: str | Sequence[str] | None) -> list[str]:
         if columns is None:
@@ -194,29 +197,44 @@ class Dataset:
         frames = list(self.to_iter(columns).polars())
         return pl.concat(frames) if frames else self.empty().select(columns_of(self._names(columns)))
 
-    def to_pandas(self, columns: str | Sequence[str] | None = None) -> pd.DataFrame:
-        """The whole table in memory; integers with nulls stay integers (pandas' Arrow types)."""
-        from rowmill.sources.frames import as_arrow_pandas
+    def to_pandas(
+        self, columns: str | Sequence[str] | None = None, *, dtype_backend: str | None = None
+    ) -> pd.DataFrame:
+        """The whole table in memory, in NumPy's types; numbers and flags with nulls in pandas' nullable types.
 
-        return as_arrow_pandas(self.to_polars(columns))
+        `dtype_backend`: "numpy_nullable" for nullable types in all columns, "pyarrow" for Arrow's types. Text has
+        pandas' type for it, and lists are NumPy arrays.
+        """
+        check_backend(dtype_backend)
+        return pandas_frame(self.to_polars(columns), dtype_backend)
 
-    def compute(self) -> pd.DataFrame:
+    def compute(self, *, dtype_backend: str | None = None) -> pd.DataFrame:
         """The whole table in memory, as `to_pandas()` gives it."""
-        return self.to_pandas()
+        return self.to_pandas(dtype_backend=dtype_backend)
 
     def to_arrow(self, columns: str | Sequence[str] | None = None) -> pa.Table:
         """The whole table in memory."""
         return self.to_polars(columns).to_arrow()
 
-    def to_ddf(self, columns: str | Sequence[str] | None = None, shuffle: bool = False, seed: int | None = None) -> Any:
+    def to_ddf(
+        self,
+        columns: str | Sequence[str] | None = None,
+        shuffle: bool = False,
+        seed: int | None = None,
+        *,
+        dtype_backend: str | None = None,
+    ) -> Any:
         """The table as a Dask dataframe (of pandas frames), a partition for each of ours; read when computed.
 
-        `shuffle` changes the order of partitions.
+        `shuffle` changes the order of partitions. `dtype_backend` is that of `to_pandas`. All partitions have the same
+        types: Parquet's footers and frames tell where there are nulls; numbers and flags of other data (CSV, the
+        result of a workflow) are read once to see it, unless a `dtype_backend` is given.
         """
         from rowmill.sources.dask import to_dask
 
         names = self._names(columns)
-        return to_dask(self.source, self.to_iter(names, shuffle=shuffle, seed=seed).fragments, names)
+        fragments = self.to_iter(names, shuffle=shuffle, seed=seed).fragments
+        return to_dask(self.source, fragments, names, dtype_backend)
 
     def to_lazy(self) -> pl.LazyFrame:
         """The table as a lazy Polars query that reads partition by partition, only the columns needed."""
@@ -360,16 +378,6 @@ class Dataset:
 
     def to_gpu(self) -> None:
         """Means nothing here: a loader moves batches to its device."""
-
-
-def _part_bytes(size: int | str | None, fraction: float | None) -> int | None:
-    if size is not None:
-        return parse_bytes(size, "part_size")
-    if fraction is None:
-        return None
-    if not 0 < fraction < 1:
-        raise ArgumentError(f"part_mem_fraction is {fraction}; wanted more than 0 and less than 1")
-    return int(total_memory() * fraction)
 
 
 def _described(found: Schema, given: Schema | None) -> Schema:

@@ -69,6 +69,9 @@ class FrameSource:
         wanted = frame_of(self.frame.get_column(name) for name in columns)
         return conform(wanted.slice(fragment.start, fragment.rows), self.dtypes)
 
+    def known_nulls(self, columns: Sequence[str]) -> dict[str, bool]:
+        return {name: self.frame.get_column(name).null_count() > 0 for name in columns}
+
     def describe(self, fragment: Fragment) -> str:
         return f"frame in memory (rows {fragment.start} to {fragment.stop})"
 
@@ -119,6 +122,9 @@ class LazySource:
 
     def read_slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
         return self._spooled().read_slices(fragment, columns, max_bytes)
+
+    def known_nulls(self, columns: Sequence[str]) -> dict[str, bool]:
+        return self._spooled().known_nulls(columns)
 
     def describe(self, fragment: Fragment) -> str:
         return f"result of a lazy query (rows {fragment.start} to {fragment.stop})"
@@ -184,7 +190,7 @@ def as_pandas(frame: pl.DataFrame) -> Any:
     """
     import pandas as pd
 
-    made = _through_arrow(frame)
+    made = through_arrow(frame)
     for name in frame.columns:
         series = frame.get_column(name).alias("values")
         if series.null_count() and (series.dtype == pl.Boolean or series.dtype in _PANDAS_INTEGERS):
@@ -195,7 +201,7 @@ def as_pandas(frame: pl.DataFrame) -> Any:
     return made
 
 
-def _through_arrow(frame: pl.DataFrame) -> Any:
+def through_arrow(frame: pl.DataFrame) -> Any:
     """What `frame.to_pandas()` gives. That holds the GIL while it waits for Polars' threads, which may want it."""
     import pandas as pd
 

@@ -1,7 +1,8 @@
 """The index of a pandas frame, as files and Arrow tables store it: columns that are rows' numbers and no features.
 
-An index without a name is stored as `__index_level_0__` (and 1, 2, ... for its other levels). Sources leave such columns
-out of their schema and read them where they are asked for by name. An index with a name is a column like any other.
+An index without a name is stored as `__index_level_0__` (and 1, 2, ... for its other levels). Sources leave such
+columns out of their schema and read them where they are asked for by name. An index with a name is a column like any
+other.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from rowmill.sources.fingerprint import of_values, stamp_pins
 from rowmill.sources.footers import read_footers
 from rowmill.sources.hive import check_columns, hive_columns, with_hive
 from rowmill.sources.names import columns as exactly
+from rowmill.sources.null_columns import footer_nulls
 from rowmill.sources.pandas_index import listed, only_common_index, unlisted
 from rowmill.sources.paths import Files
 from rowmill.sources.scans import Scan, Scans
@@ -183,6 +184,20 @@ class ParquetSource:
         check_columns(columns, self._stored, self.files.name(fragment.unit))
         with self._pins.unchanged(fragment.unit, partial(self.describe, fragment)):
             return pa.Table.from_batches(list(self._stream(fragment, columns, _STREAMED_ROWS)))
+
+    def known_nulls(self, columns: Sequence[str]) -> dict[str, bool]:
+        """What the statistics of all row groups say, and the values of folders."""
+        known = {c: self._hive[c].null_count() > 0 for c in columns if c in self._hive}
+        asked = {c for c in columns if c in self._stored and not self.dtypes[c].is_nested()}
+        for fragment in [f for f in self._fragments if not f.start]:
+            found = {}
+            with self._pins.unchanged(fragment.unit, partial(self.describe, fragment)):
+                if self.files.filesystem is None and asked:
+                    self._scan(fragment.unit)  # checks the column chunks that PyArrow is going to read
+                found = footer_nulls(self.files.name(fragment.unit), self.files.filesystem, asked)
+            known.update({c: True for c, null in found.items() if null})
+            asked -= {c for c, null in found.items() if null is not False}
+        return {**known, **dict.fromkeys(asked, False)}
 
     def describe(self, fragment: Fragment) -> str:
         starts = self._starts[fragment.unit]

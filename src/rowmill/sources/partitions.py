@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rowmill.sources.frames import as_pandas
+from rowmill.sources.pandas_frames import check_backend, pandas_frame
 from rowmill.sources.source import Fragment, Source
 
 if TYPE_CHECKING:
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 class Partitions:
     """Partitions to be read one after another; its length is their number of rows."""
 
-    def __init__(self, source: Source, fragments: Sequence[Fragment], columns: Sequence[str]) -> None:
+    def __init__(
+        self, source: Source, fragments: Sequence[Fragment], columns: Sequence[str], dtype_backend: str | None = None
+    ) -> None:
+        check_backend(dtype_backend)
+        self._dtype_backend = dtype_backend
         self.fragments = fragments
         self._source = source
         self._columns = columns
@@ -26,7 +30,7 @@ class Partitions:
         return sum(f.rows for f in self.fragments)
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
-        return map(as_pandas, self.polars())
+        return (pandas_frame(frame, self._dtype_backend) for frame in self.polars())
 
     def polars(self) -> Iterator[pl.DataFrame]:
         """The partitions as Polars frames."""

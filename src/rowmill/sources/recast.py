@@ -11,6 +11,7 @@ from rowmill.errors import ColumnError, DataFileError, closest
 from rowmill.schema import Schema
 from rowmill.sources.fingerprint import of_values
 from rowmill.sources.names import column
+from rowmill.sources.null_columns import CountsNulls
 from rowmill.sources.pandas_index import unlisted_schema
 from rowmill.sources.source import Fragment, Source, read_slices
 from rowmill.sources.types import column_schema, polars_type
@@ -61,6 +62,10 @@ class RecastSource:
                 f"a value in {self.describe(fragment)} does not fit: {reason}; wanted what dtypes= "
                 f"says; pass a wider type"
             ) from error
+
+    def known_nulls(self, columns: Sequence[str]) -> dict[str, bool]:
+        """A cast makes no null of a value, and no value of a null."""
+        return self._source.known_nulls(columns) if isinstance(self._source, CountsNulls) else {}
 
     def describe(self, fragment: Fragment) -> str:
         return self._source.describe(fragment)
