@@ -70,6 +70,7 @@ ALLOWED = {
         "schema",
         "progress",
         "dataset",
+        "sources.null_texts",
         "sources.paths",
         "feed.explain",
         "feed.show",

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowmill.errors import ArgumentError, DataFileError, NoFilesError, system_error
 from rowmill.sources.hive_paths import hive_top, hive_values, text_keys
+from rowmill.sources.saved_workflows import holds_workflow, without_workflows
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -122,8 +123,8 @@ def _local(text: str, engine: str | None) -> list[Found]:
         raise NoFilesError(f"no such file or directory: {text}; wanted Parquet, CSV or Arrow files; check the path")
     root = fixed_prefix(text)
     hits = [h for h in glob.glob(text, recursive=True) if not hidden(os.path.relpath(h, root or "."))]
-    files = [h for h in hits if os.path.isfile(h)]
-    for folder in (h for h in hits if os.path.isdir(h)):
+    files = without_workflows([h for h in hits if os.path.isfile(h)])
+    for folder in (h for h in hits if os.path.isdir(h) and not holds_workflow(h)):
         files.extend(walk(folder))
     if not files:
         raise NoFilesError(f"no file matches {text!r}; wanted at least one; check the pattern")
@@ -131,14 +132,15 @@ def _local(text: str, engine: str | None) -> list[Found]:
 
 
 def walk(folder: str) -> list[str]:
-    """All files below a folder that are not hidden; folders behind symbolic links too, each once."""
+    """All files below a folder that are not hidden; folders behind symbolic links too, each once. Folders inside it
+    that hold a saved workflow are passed over."""
     files: list[str] = []
     seen: set[str] = set()
     todo = [folder]
     while todo:
         here = todo.pop()
         real = os.path.realpath(here)
-        if real in seen:
+        if real in seen or (here != folder and holds_workflow(here)):
             continue
         seen.add(real)
         try:
