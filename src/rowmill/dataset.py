@@ -40,7 +40,7 @@ class Dataset:
     """Rows from Parquet, CSV or Arrow files, or from a frame in memory.
 
     `path_or_source`: a file, list, glob pattern, folder, URL, frame, dict of arrays, Arrow stream, or a
-    `Source`.
+    `Source`. `key=value` folders are columns: those below what all paths have in common, and those that end it.
     `engine`: "parquet", "csv" or "ipc"; by default told by the file names. `part_size` (bytes or "128MB")
     or `part_mem_fraction` (of the machine's memory): how much a partition may hold.
     `npartitions`: in how many partitions a frame is cut.
@@ -52,7 +52,7 @@ class Dataset:
     the files. `client`: a Dask client; `to_parquet` then writes each file on one of its workers. `cpu` is accepted
     for compatibility and means nothing. `verify`: compare the checksums of Parquet pages, in files that have them, with
     their bytes whenever they are read. Other keyword arguments belong to the format (CSV: `sep`, `names`, `header`,
-    `null_values`, ...).
+    `null_values`, ...): `null_values=["NA", "?"]` reads these texts as nulls, `{"x": "NA"}` in one column.
     """
 
     def __init__(

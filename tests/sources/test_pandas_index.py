@@ -1,5 +1,7 @@
 """The index of a pandas frame in a file or an Arrow table: no feature, unless it is asked for by name."""
 
+import warnings
+
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -91,6 +93,18 @@ def test_an_index_with_a_name_is_a_column(tmp_path):
     assert Dataset(tmp_path / "a.parquet").to_polars(["user_id", "x"]).rows() == [(7, 1), (8, 2), (3, 3)]
     frame.set_index(["user_id", pd.Index([5, 6, 1])]).to_parquet(tmp_path / "a.parquet")
     assert sorted(Dataset(tmp_path / "a.parquet").columns) == ["user_id", "x"]
+
+
+def test_ids_that_count_evenly_are_warned_of(tmp_path):
+    frame = pd.DataFrame({"user_id": [7, 8, 9], "x": [1, 2, 3]})
+    frame.set_index(pd.RangeIndex(7, 10, name="user_id"))[["x"]].to_parquet(tmp_path / "a.parquet")
+    with pytest.warns(UserWarning, match=r"the index 'user_id' of .*a.parquet counts evenly.*reset_index") as caught:
+        assert Dataset(tmp_path / "a.parquet").columns == ["x"]
+    assert caught[0].filename == __file__
+    frame.to_parquet(tmp_path / "a.parquet")  # an index without a name only counts the rows
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Dataset(tmp_path / "a.parquet").columns == ["user_id", "x"]
 
 
 def test_a_table_of_nothing_else(tmp_path):

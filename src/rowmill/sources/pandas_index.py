@@ -2,13 +2,15 @@
 
 An index without a name is stored as `__index_level_0__` (and 1, 2, ... for its other levels). Sources leave such
 columns out of their schema and read them where they are asked for by name. An index with a name is a column like any
-other.
+other. An index that counts evenly (a `RangeIndex`) is not stored with the rows at all.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from rowmill.schema import Schema
@@ -41,3 +43,23 @@ def only_common_index(tables: Sequence[tuple[str, Mapping[str, _T]]]) -> list[tu
     return [
         (name, {c: t for c, t in types.items() if c in common or not _LEVEL.fullmatch(c)}) for name, types in tables
     ]
+
+
+def range_names(metadata: bytes | None) -> list[str]:
+    """The names of the even indices that a file's pandas metadata describe; one without a name only counts the rows."""
+    try:
+        levels = json.loads(metadata or b"{}")["index_columns"]
+        found = [level["name"] for level in levels if isinstance(level, dict) and level.get("kind") == "range"]
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return []
+    return [name for name in found if isinstance(name, str)]
+
+
+def warn_of_ranges(names: Iterable[str], where: str) -> None:
+    """Warn of even indices with a name, such as ids, which are not among the rows of a file."""
+    for name in sorted(set(names)):
+        warnings.warn(
+            f"the index {name!r} of {where} counts evenly, so pandas has not stored it with the rows, and it is no "
+            f"column here; if it is wanted, write the frame with frame.reset_index().to_parquet(...)",
+            stacklevel=5,
+        )

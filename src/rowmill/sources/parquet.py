@@ -25,7 +25,7 @@ from rowmill.sources.footers import read_footers
 from rowmill.sources.hive import check_columns, hive_columns, with_hive
 from rowmill.sources.names import columns as exactly
 from rowmill.sources.null_columns import footer_nulls
-from rowmill.sources.pandas_index import listed, only_common_index, unlisted
+from rowmill.sources.pandas_index import listed, only_common_index, unlisted, warn_of_ranges
 from rowmill.sources.paths import Files
 from rowmill.sources.scans import Scan, Scans
 from rowmill.sources.slices import ColumnSize, Slicer
@@ -57,6 +57,7 @@ class ParquetSource:
             (files.name(i), footers.schemas[place]) for place, i in sorted(first_with.items(), key=lambda p: p[1])
         ]
         self._stored = unify(only_common_index(distinct))
+        warn_of_ranges((name for name in footers.ranges if name not in self._stored), files.name(0))
         self._hive = hive_columns(files, self._stored)
         self.dtypes = {**self._stored, **{name: values.dtype for name, values in self._hive.items()}}
         self._starts = [(0, *accumulate(rows)) for rows in footers.group_rows]
