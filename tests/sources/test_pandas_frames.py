@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rowmill import Dataset, Workflow, ops
-from rowmill.errors import ArgumentError
+from rowmill.errors import ArgumentError, DtypeError
 
 FRAME = pl.DataFrame(
     {
@@ -90,6 +90,18 @@ def test_types_and_values():
     assert all(type(value) is np.ndarray for value in table["lists"])
     assert table["lists"][0].dtype == np.int64
     assert (table["text"] == "x").tolist() == [True, False, True]
+
+
+def test_integers_of_other_sizes():
+    large = pl.Series([[2**63 + 5, None], [2**63 + 7]], dtype=pl.List(pl.UInt64))
+    small = pl.Series([[1, None], [2]], dtype=pl.List(pl.Int8))
+    table = Dataset(pl.DataFrame({"large": large, "small": small})).to_pandas()
+    assert values(table) == {"large": [[2**63 + 5, None], [2**63 + 7]], "small": [[1, None], [2]]}
+    assert [table["large"][1].dtype, table["small"][1].dtype] == ["uint64", "int8"]
+    huge = Dataset(pl.DataFrame({"a": pl.Series([2**100], dtype=pl.Int128)}))
+    for method in ("to_pandas", "to_ddf"):
+        with pytest.raises(DtypeError, match="column 'a' has integers of 128 bits, for which pandas has no type"):
+            getattr(huge, method)()
 
 
 def test_what_models_do_with_it():

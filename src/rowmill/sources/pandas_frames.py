@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rowmill.errors import ArgumentError
+from rowmill.errors import ArgumentError, DtypeError
 from rowmill.sources.frames import as_arrow_pandas, through_arrow
 
 _BACKENDS = (None, "numpy_nullable", "pyarrow")
@@ -40,6 +40,12 @@ def is_masked(dtype: pl.DataType) -> bool:
 def pandas_frame(frame: pl.DataFrame, dtype_backend: str | None = None, nullable: Collection[str] = ()) -> Any:
     """A pandas frame. Columns named in `nullable` have a nullable type even where these rows have no null."""
     check_backend(dtype_backend)
+    for name, dtype in frame.schema.items():
+        if dtype in (pl.Int128, pl.UInt128):
+            raise DtypeError(
+                f"column {name!r} has integers of 128 bits, for which pandas has no type; leave it out with columns=, "
+                f"or open the dataset with dtypes={{{name!r}: 'int64'}} or 'string'"
+            )
     if dtype_backend == "pyarrow":
         return as_arrow_pandas(frame)
     made = through_arrow(frame)
@@ -73,7 +79,9 @@ def _has_null_integers(series: pl.Series) -> bool:
 
 def _exact_lists(series: pl.Series) -> Any:
     """Lists of integers with nulls among them as arrays of objects: as floats, large integers would change."""
+    inner = series.dtype.inner  # type: ignore[attr-defined]
+    kind = pl.Series(dtype=inner).to_numpy().dtype
     lists = np.empty(len(series), dtype=object)
     for row, values in enumerate(series.to_list()):
-        lists[row] = None if values is None else np.array(values, dtype=object if None in values else np.int64)
+        lists[row] = None if values is None else np.array(values, dtype=object if None in values else kind)
     return lists
