@@ -99,7 +99,7 @@ def find_files(given: Any, engine: str | None = None, storage_options: Mapping[s
     paths = tuple(one.path for one in found)
     if any(hive):
         text = text_keys({one.named for one in found}, set(tops), hive, system)
-        return Files(paths, kind, system, hive, top, text)
+        return Files(paths, kind, system, hive, "." if top == "" else top, text)
     roots = {os.path.dirname(os.path.abspath(p)) for p in paths} if system is None else set()
     root = next((one.root for one in found if one.root is not None), None) or (roots.pop() if len(roots) == 1 else None)
     return Files(paths, kind, system, (), root)
