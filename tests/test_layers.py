@@ -81,6 +81,7 @@ ALLOWED = {
         "schema",
         "progress",
         "dataset",
+        "sources.null_texts",
         "sources.paths",
         "feed.explain",
         "feed.show",

@@ -7,7 +7,7 @@ Opening reads footers and nothing else.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +21,13 @@ from rowmill.sinks.export import to_parquet, validate
 from rowmill.sinks.files import Shuffle
 from rowmill.sinks.parquet import WriteOptions
 from rowmill.sinks.rearrange import group_by_folder, group_by_hash, join, lazy, recut
-from rowmill.sizes import parse_bytes, total_memory
-from rowmill.sources.frames import LazySource, as_pandas
+from rowmill.sizes import parse_bytes, partition_bytes
+from rowmill.sources.frames import LazySource
 from rowmill.sources.names import columns as columns_of
 from rowmill.sources.open import open_source, stored_schema
+from rowmill.sources.pandas_frames import check_backend, pandas_frame
+from rowmill.sources.pandas_index import unlisted_schema
+from rowmill.sources.partitions import Partitions
 from rowmill.sources.source import Fragment, Source, fit_fragments
 from rowmill.sources.summary import table_summary
 
@@ -39,17 +42,19 @@ class Dataset(Displayed):
     """Rows from Parquet, CSV or Arrow files, or from a frame in memory.
 
     `path_or_source`: a file, list, glob pattern, folder, URL, frame, dict of arrays, Arrow stream, or a
-    `Source`.
+    `Source`. `key=value` folders are columns: those below what all paths have in common, and those that end it.
     `engine`: "parquet", "csv" or "ipc"; by default told by the file names. `part_size` (bytes or "128MB")
     or `part_mem_fraction` (of the machine's memory): how much a partition may hold.
     `npartitions`: in how many partitions a frame is cut.
     `dtypes`: column to dtype, applied while reading; "hex" reads hexadecimal strings as integers.
+    `columns`: the columns to have, in this order; by default all but an index of pandas without a name
+    (`__index_level_0__`), which is a column only where it is named here or when rows are read.
     `storage_options`: credentials and end point of an object store, as fsspec or object-store spell them.
     `schema`: a `Schema` whose tags and properties describe the columns; by default the one stored beside
     the files. `client`: a Dask client; `to_parquet` then writes each file on one of its workers. `cpu` is accepted
     for compatibility and means nothing. `verify`: compare the checksums of Parquet pages, in files that have them, with
     their bytes whenever they are read. Other keyword arguments belong to the format (CSV: `sep`, `names`, `header`,
-    `null_values`, ...).
+    `null_values`, ...): `null_values=["NA", "?"]` reads these texts as nulls, `{"x": "NA"}` in one column.
     """
 
     def __init__(
@@ -62,6 +67,7 @@ class Dataset(Displayed):
         part_mem_fraction: float | None = None,
         storage_options: Mapping[str, Any] | None = None,
         dtypes: Mapping[str, Any] | None = None,
+        columns: str | Sequence[str] | None = None,
         client: Any = None,
         cpu: bool | None = None,
         base_dataset: Dataset | None = None,
@@ -73,13 +79,14 @@ class Dataset(Displayed):
             raise DtypeError(f"schema is {type(schema).__name__}; wanted rowmill.Schema; build one with Schema([...])")
         if npartitions is not None and npartitions < 1:
             raise ArgumentError(f"npartitions is {npartitions}; wanted at least 1")
-        self.part_bytes = _part_bytes(part_size, part_mem_fraction)
+        self.part_bytes = partition_bytes(part_size, part_mem_fraction)
         self.source: Source = open_source(
             path_or_source,
             engine,
             npartitions=npartitions,
             storage_options=storage_options,
             dtypes=dtypes,
+            columns=columns,
             verify=verify,
             **kwargs,
         )
@@ -164,11 +171,13 @@ class Dataset(Displayed):
         seed: int | None = None,
         use_file_metadata: bool | None = None,
         epochs: int = 1,
+        dtype_backend: str | None = None,
     ) -> Partitions:
         """One pandas frame per partition; `len()` is the number of rows. `shuffle` changes the order of partitions.
 
         `to_iter().polars()` gives Polars frames instead, which need no pandas. `indices` choose partitions by their
         place after the shuffle. `use_file_metadata` means nothing: rows are always counted from metadata.
+        `dtype_backend` is that of `to_pandas`; each partition has the types that its own nulls ask for.
         """
         fragments = list(self.fragments)
         if shuffle:
@@ -176,42 +185,58 @@ class Dataset(Displayed):
             fragments = [fragments[i] for i in order]
         if indices is not None:
             fragments = [fragments[i] for i in indices]
-        return Partitions(self.source, fragments * epochs, self._names(columns))
+        return Partitions(self.source, fragments * epochs, self._names(columns), dtype_backend)
 
     def _names(self, columns: str | Sequence[str] | None) -> list[str]:
         if columns is None:
             return self.columns
         names = [columns] if isinstance(columns, str) else list(columns)
-        return [self.schema[name].name for name in names]
+        known = unlisted_schema(self.source)
+        return [name if name in known else self.schema[name].name for name in names]
 
     def to_polars(self, columns: str | Sequence[str] | None = None) -> pl.DataFrame:
         """The whole table in memory."""
         frames = list(self.to_iter(columns).polars())
         return pl.concat(frames) if frames else self.empty().select(columns_of(self._names(columns)))
 
-    def to_pandas(self, columns: str | Sequence[str] | None = None) -> pd.DataFrame:
-        """The whole table in memory; integers with nulls stay integers (pandas' Arrow types)."""
-        from rowmill.sources.frames import as_arrow_pandas
+    def to_pandas(
+        self, columns: str | Sequence[str] | None = None, *, dtype_backend: str | None = None
+    ) -> pd.DataFrame:
+        """The whole table in memory, in NumPy's types; numbers and flags with nulls in pandas' nullable types.
 
-        return as_arrow_pandas(self.to_polars(columns))
+        `dtype_backend`: "numpy_nullable" for nullable types in all columns, "pyarrow" for Arrow's types. Text has
+        pandas' type for it, and lists are NumPy arrays.
+        """
+        check_backend(dtype_backend)
+        return pandas_frame(self.to_polars(columns), dtype_backend)
 
-    def compute(self) -> pd.DataFrame:
+    def compute(self, *, dtype_backend: str | None = None) -> pd.DataFrame:
         """The whole table in memory, as `to_pandas()` gives it."""
-        return self.to_pandas()
+        return self.to_pandas(dtype_backend=dtype_backend)
 
     def to_arrow(self, columns: str | Sequence[str] | None = None) -> pa.Table:
         """The whole table in memory."""
         return self.to_polars(columns).to_arrow()
 
-    def to_ddf(self, columns: str | Sequence[str] | None = None, shuffle: bool = False, seed: int | None = None) -> Any:
+    def to_ddf(
+        self,
+        columns: str | Sequence[str] | None = None,
+        shuffle: bool = False,
+        seed: int | None = None,
+        *,
+        dtype_backend: str | None = None,
+    ) -> Any:
         """The table as a Dask dataframe (of pandas frames), a partition for each of ours; read when computed.
 
-        `shuffle` changes the order of partitions.
+        `shuffle` changes the order of partitions. `dtype_backend` is that of `to_pandas`. All partitions have the same
+        types: Parquet's footers and frames tell where there are nulls; numbers and flags of other data (CSV, the
+        result of a workflow) are read once to see it, unless a `dtype_backend` is given.
         """
         from rowmill.sources.dask import to_dask
 
         names = self._names(columns)
-        return to_dask(self.source, self.to_iter(names, shuffle=shuffle, seed=seed).fragments, names)
+        fragments = self.to_iter(names, shuffle=shuffle, seed=seed).fragments
+        return to_dask(self.source, fragments, names, dtype_backend)
 
     def to_lazy(self) -> pl.LazyFrame:
         """The table as a lazy Polars query that reads partition by partition, only the columns needed."""
@@ -355,35 +380,6 @@ class Dataset(Displayed):
 
     def to_gpu(self) -> None:
         """Means nothing here: a loader moves batches to its device."""
-
-
-class Partitions:
-    """Partitions to be read one after another; its length is their number of rows."""
-
-    def __init__(self, source: Source, fragments: Sequence[Fragment], columns: Sequence[str]) -> None:
-        self.fragments = fragments
-        self._source = source
-        self._columns = columns
-
-    def __len__(self) -> int:
-        return sum(f.rows for f in self.fragments)
-
-    def __iter__(self) -> Iterator[pd.DataFrame]:
-        return map(as_pandas, self.polars())
-
-    def polars(self) -> Iterator[pl.DataFrame]:
-        """The partitions as Polars frames."""
-        return (self._source.read(fragment, self._columns) for fragment in self.fragments)
-
-
-def _part_bytes(size: int | str | None, fraction: float | None) -> int | None:
-    if size is not None:
-        return parse_bytes(size, "part_size")
-    if fraction is None:
-        return None
-    if not 0 < fraction < 1:
-        raise ArgumentError(f"part_mem_fraction is {fraction}; wanted more than 0 and less than 1")
-    return int(total_memory() * fraction)
 
 
 def _described(found: Schema, given: Schema | None) -> Schema:

@@ -53,3 +53,14 @@ def as_whole(value: Any) -> Any:
         return value if isinstance(value, bool) else operator.index(value)
     except TypeError:
         return value
+
+
+def partition_bytes(size: int | str | None, fraction: float | None) -> int | None:
+    """The bytes that a partition may hold: `part_size`, or `part_mem_fraction` of the machine's memory."""
+    if size is not None:
+        return parse_bytes(size, "part_size")
+    if fraction is None:
+        return None
+    if not 0 < fraction < 1:
+        raise ArgumentError(f"part_mem_fraction is {fraction}; wanted more than 0 and less than 1")
+    return int(total_memory() * fraction)

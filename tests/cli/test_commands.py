@@ -183,7 +183,37 @@ def test_inspect_suggests_a_fit_that_works(tmp_path, run, answer):
     assert rowmill.Workflow.load(tmp_path / "w").output_schema.column_names == ["the user", "shop", "it's"]
 
 
+def test_nulls_written_as_text_are_pointed_out(tmp_path, run, answer):
+    (tmp_path / "in").mkdir()
+    path = tmp_path / "in" / "delays.csv"
+    path.write_text("user,delay,label\nann,1.5,0\nbob,NA,1\ncid,-,?\n")
+    for given in (path, tmp_path / "in"):
+        advice = {a["found"]: a["do"] for a in answer("inspect", given)["advice"]}
+        found = "text that looks like null ('-', '?', 'NA') beside numbers, which are text because of it, in "
+        do = advice[found + "2 columns (delay, label)"]
+        command = f"rowmill convert {given} OUT --null-values='-,?,NA'"
+        assert do == f"if it means null in all columns, read it with null_values=['-', '?', 'NA']: {command}"
+        assert "--cats user -o" in advice["text, which no tensor holds, in 1 column (user)"]
+        assert command in run("inspect", given)[1]
+        code, out, err = run("convert", given, tmp_path / "text")
+        assert (code, err) == (0, "") and found in out and command in out
+        told = answer("convert", given, tmp_path / "text")["advice"]
+        assert told == [{"found": found + "2 columns (delay, label)", "do": do}]
+        words = shlex.split(command.removeprefix("rowmill ").replace("OUT", str(tmp_path / "out")))
+        code, out, err = run(*words)
+        assert (code, err) == (0, "") and "looks like null" not in out
+        rows = [("ann", 1.5, 0), ("bob", None, 1), ("cid", None, None)]
+        assert rowmill.Dataset(tmp_path / "out").to_polars().rows() == rows
+    found = answer("inspect", path, "--null-values", "NA,-", "--null-values", "?")
+    assert {c["name"]: (c["dtype"], round(c["nulls"], 2)) for c in found["columns"]} == {
+        "user": ("string", 0.0),
+        "delay": ("float64", 0.67),
+        "label": ("int64", 0.33),
+    }
+
+
 MISTAKES = {
+    "null values of a Parquet file": ("convert", "{table}", "out", "--null-values", "NA"),
     "no such path": ("inspect", "nowhere"),
     "no such column": ("plan", "{table}", "--columns", "idd"),
     "no such workflow": ("transform", "{table}", "--workflow", "nowhere", "-o", "out"),

@@ -105,3 +105,51 @@ def test_advice_on_columns(tmp_path):
     data = rowmill.Dataset(frame).with_tags({"id": Tags.CATEGORICAL})
     told = [a.found for a in measure_table(data).advice]
     assert [text.rpartition(" ")[2] for text in told] == ["(t)", "(n)", "(c)", "(id)"]
+
+
+def test_nulls_written_as_text():
+    frame = pl.DataFrame(
+        {
+            "x": ["1", "2.5", "NA", "-3"],
+            "y": ["1", "?", "-", " null "],
+            "only": ["NA", "NA", None, "NA"],
+            "flag": ["true", "false", "NaN", "True"],
+            "words": ["ann", "N/A", "unknown", "none"],
+            "fine": ["ann", "bob", "1", "-1"],
+            "numbers": ["1", "2", "3", "4"],
+            "empty": ["1", "", "2", "3"],
+        }
+    )
+    facts = measure_table(rowmill.Dataset(frame).with_tags({"x": Tags.TARGET}), "t.parquet")
+    found = {c.name: (c.null_texts, c.numeric_text) for c in facts.columns}
+    assert found == {
+        "x": (("NA",), True),
+        "y": ((" null ", "-", "?"), True),
+        "only": (("NA",), True),
+        "flag": (("NaN",), True),
+        "words": (("N/A",), False),
+        "fine": ((), False),
+        "numbers": ((), False),
+        "empty": ((), False),
+    }
+    told = {a.found: a.do for a in facts.advice}
+    numbers, words, strings = list(told)[:3]
+    assert numbers == (
+        "text that looks like null (' null ', '-', '?', 'NA') beside numbers, which are text because of it, in "
+        "4 columns (x, y, only, flag)"
+    )
+    assert words == "text that looks like null ('N/A') beside other text in 1 column (words)"
+    assert told[words] == (
+        "if it means null in all columns, write the table again from CSV files read with null_values=['N/A']: "
+        "rowmill convert CSV OUT --null-values=N/A"
+    )
+    assert strings == "text, which no tensor holds, in 4 columns (words, fine, numbers, empty)"
+    assert "--cats words,fine,numbers,empty" in told[strings]
+    assert not any("--cats" in do and name in do for do in told.values() for name in ("x,", "only", "flag"))
+
+
+def test_a_target_of_text_is_not_to_be_encoded():
+    data = rowmill.Dataset({"label": ["yes", "no"], "s": ["a", "b"]}).with_tags({"label": Tags.TARGET})
+    told = {a.found: a.do for a in measure_table(data).advice}
+    assert told["text, which no tensor holds, in 1 column (label) tagged as target"].startswith("turn targets into")
+    assert "--cats s -o" in told["text, which no tensor holds, in 1 column (s)"]

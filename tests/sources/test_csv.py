@@ -99,6 +99,9 @@ def test_no_line_end_at_the_end_and_byte_order_mark(tmp_path):
         ("1,2\n", {"header": None}, [{"column_0": 1, "column_1": 2}]),
         ("x,y\nNA,2\n", {"null_values": "NA"}, [{"x": None, "y": 2}]),
         ("x,y\n-,2\n", {"na_values": ["-"], "dtypes": {"x": "int32"}}, [{"x": None, "y": 2}]),
+        ("x,y\nNA,?\n-1,2\n", {"null_values": ["NA", "?", -1]}, [{"x": None, "y": None}, {"x": None, "y": 2}]),
+        ("x,y\nNA,NA\n1,2\n", {"na_values": {"x": "NA"}}, [{"x": None, "y": "NA"}, {"x": 1, "y": "2"}]),
+        ("x,y\nNA,?\n1,2\n", {"null_values": {"NA", "?"}}, [{"x": None, "y": None}, {"x": 1, "y": 2}]),
         ('x,y\n5",2\n', {"quote_char": None, "blocksize": 7}, [{"x": '5"', "y": 2}]),
     ],
 )
@@ -110,10 +113,51 @@ def test_tsv_by_its_name(tmp_path):
     assert Dataset(make(tmp_path, "a\tb\n1\t2\n", "a.tsv")).to_polars().rows() == [(1, 2)]
 
 
-@pytest.mark.parametrize("options", [{"sepp": ","}, {"sep": "::"}, {"header": 3}, {"names": ["a", "a"]}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sepp": ","},
+        {"sep": "::"},
+        {"header": 3},
+        {"names": ["a", "a"]},
+        {"null_values": [None]},
+        {"null_values": {"a": ["NA", "?"]}},
+        {"null_values": {"aa": "NA"}},
+    ],
+)
 def test_bad_options(tmp_path, options):
-    with pytest.raises(ArgumentError):
+    with pytest.raises((ArgumentError, ColumnError)):
         Dataset(make(tmp_path, "a,b\n1,2\n"), **options)
+
+
+def test_files_of_other_tables_are_named(tmp_path):
+    make(tmp_path, "a,b\n1,2\n", "0.csv")
+    make(tmp_path, "a,c\n1,2\n", "1.csv")
+    with pytest.raises(SchemaDriftError) as caught:
+        Dataset(tmp_path)
+    assert str(caught.value) == (
+        f"no column 'b' in {tmp_path}/1.csv; expected one as in {tmp_path}/0.csv; found 'c' instead; "
+        f"rewrite that file, leave it out, or open it as a dataset of its own"
+    )
+    make(tmp_path, "a,b,c\n1,2,3\n", "1.csv")
+    with pytest.raises(SchemaDriftError, match=r"^column 'c' in .*1\.csv; expected no such column, as in .*own$"):
+        Dataset(tmp_path)
+
+
+def test_a_null_written_as_text_names_the_cure(tmp_path):
+    late = make(tmp_path, "x\n" + "1\n" * 600_000 + "NA\n", "late.csv")
+    cure = r"null_values=\['NA'\] \(rowmill convert: --null-values=NA\) if that means null"
+    with pytest.raises(DataFileError, match=cure):
+        Dataset(late).to_polars()
+    assert Dataset(late, null_values=["NA"]).to_polars()["x"].to_list()[-2:] == [1, None]
+    for names in (("0.csv", "1.csv"), ("1.csv", "0.csv")):
+        folder = tmp_path / names[0][0]
+        folder.mkdir()
+        make(folder, "x\n1\n", names[0])
+        make(folder, "x\n2\nNA\n", names[1])
+        with pytest.raises(SchemaDriftError, match=cure):
+            Dataset(folder)
+        assert Dataset(folder, null_values="NA").to_polars()["x"].drop_nulls().sort().to_list() == [1, 2]
 
 
 def test_dtypes_and_hex(tmp_path):

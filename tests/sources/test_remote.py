@@ -41,6 +41,8 @@ def server():
     put("train/.hidden.parquet", b"not a table")
     put("hive/day=1/0.parquet", parquet(FRAME[:10]))
     put("hive/day=2/0.parquet", parquet(FRAME[10:30]))
+    put("months/m=09/0.parquet", parquet(FRAME[:10]))
+    put("months/m=10/0.parquet", parquet(FRAME[10:30]))
     put("text/a.csv", FRAME.select("a", "s").write_csv().encode())
     arrow = io.BytesIO()
     FRAME.write_ipc(arrow, record_batch_size=300)
@@ -102,6 +104,26 @@ def test_hive_csv_and_ipc(options):
     assert hive.to_polars().group_by("day").len().sort("day").rows() == [(1, 10), (2, 20)]
     assert Dataset("s3://bucket/text/a.csv", storage_options=options).to_polars().equals(FRAME.select("a", "s"))
     assert Dataset("s3://bucket/ipc/", storage_options=options).to_polars().equals(FRAME)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "s3://bucket/hive/*/*.parquet",
+        ["s3://bucket/hive/day=1", "s3://bucket/hive/day=2/"],
+        ["s3://bucket/hive/day=2/0.parquet", "s3://bucket/hive/day=1/0.parquet"],
+    ],
+)
+def test_lists_keep_the_partition_column(options, given):
+    hive = Dataset(given, storage_options=options)
+    assert hive.schema["day"].dtype == "int64"
+    assert hive.to_polars().group_by("day").len().sort("day").rows() == [(1, 10), (2, 20)]
+
+
+def test_zeros_in_front_are_kept_by_a_part_of_the_table(options):
+    assert Dataset(["s3://bucket/months/m=10"], storage_options=options).to_polars("m")["m"].unique().to_list() == [
+        "10"
+    ]
 
 
 def test_widening(options):

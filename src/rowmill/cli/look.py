@@ -23,11 +23,13 @@ def inspect(
     path: shown.Path_,
     engine: shown.Engine = None,
     sep: shown.Separator = None,
+    null_values: shown.NullValues = None,
     sample: Sample = 200_000,
     json: shown.Json = False,
 ) -> None:
     """Show a table: schema, rows, row groups, nulls, cardinalities, and what could be better."""
-    options: dict[str, Any] = {} if sep is None else {"sep": sep}
+    given: dict[str, Any] = {"sep": sep, "null_values": shown.names(null_values)}
+    options = {name: value for name, value in given.items() if value is not None}
     facts = measure_table(Dataset(path, engine, **options), path, sample=sample)
     if json:
         shown.emit(facts.to_dict())
@@ -42,8 +44,7 @@ def inspect(
         f"up to {max(groups, default=0) * facts.row_bytes / 1e6:,.1f} MB decoded",
         _columns(facts),
     )
-    for advice in facts.advice:
-        shown.show(f"[yellow]![/] {_plain(advice.found)}\n  [dim]{_plain(advice.do)}[/]", whole=True)
+    shown.advise(facts.advice)
 
 
 def _columns(facts: TableFacts) -> object:
@@ -55,7 +56,7 @@ def _columns(facts: TableFacts) -> object:
         kind = f"list of {c.dtype}" if c.is_list else c.dtype
         cells = [c.name, kind, f"{c.nulls:.1%}" if c.nulls else "", f"{least}{c.distinct:,}", c.minimum, c.maximum]
         cells += [c.top_value, f"{c.top_share:.1%}", ", ".join(c.tags)]
-        table.add_row(*map(_plain, cells))
+        table.add_row(*map(shown.plain, cells))
     return table
 
 
@@ -112,7 +113,7 @@ def report(
     if json:
         shown.emit({**found.to_dict(), "path": str(where), "pictures": [str(p) for p in pictures]})
     else:
-        shown.show(f"[bold]{found.verdict[0]}.[/]", f"Report: {_plain(str(where))}")
+        shown.show(f"[bold]{found.verdict[0]}.[/]", f"Report: {shown.plain(str(where))}")
 
 
 def _loaded(
@@ -125,8 +126,3 @@ def _loaded(
     with progress_bar("Loading", int(10 * seconds)) as passed:
         run = load_for(loader, seconds, passed)
     return of_loader(loader, column=mixing, trained=False, sample=sample, place=path, run=run)
-
-
-def _plain(text: str) -> str:
-    """Square brackets would be read as styles."""
-    return text.replace("[", r"\[")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import time
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +18,9 @@ from rowmill.ops.describe import AddTags
 from rowmill.ops.fill import FillMissing
 from rowmill.ops.scale import Normalize
 from rowmill.report import counted
+from rowmill.report.advice import on_null_texts
+from rowmill.report.facts import Advice
+from rowmill.report.table import measure_text
 from rowmill.schema import Tags
 from rowmill.workflow import Workflow
 
@@ -100,25 +106,30 @@ def convert(
         bool | None,
         typer.Option("--header/--no-header", help="CSV: whether the first line holds names; so it is without --names."),
     ] = None,
+    null_values: shown.NullValues = None,
     hex_: Annotated[Names, typer.Option("--hex", help="Columns of hexadecimal text, to be read as integers.")] = None,
     json: shown.Json = False,
 ) -> None:
     """Write CSV, Arrow or Parquet files as Parquet that suits streaming."""
     start = time.perf_counter()
     options: dict[str, Any] = {"sep": sep, "names": shown.names(names), "has_header": header}
+    options["null_values"] = shown.names(null_values)
     dtypes = dict.fromkeys(shown.names(hex_) or (), "hex")
     data = Dataset(path, engine, dtypes=dtypes or None, **{k: v for k, v in options.items() if v is not None})
     data.to_parquet(output, output_files=files, row_group_size=row_group_size, compression=compression)
-    _written(output, start, json)
+    kind = getattr(getattr(data.source, "files", None), "engine", None)
+    _written(output, start, json, tuple(on_null_texts(measure_text(Dataset(output)), shlex.quote(path), kind)))
 
 
-def _written(output: Path, start: float, json: bool) -> None:
+def _written(output: Path, start: float, json: bool, advice: Sequence[Advice] = ()) -> None:
     found = Dataset(output)
     files = len({fragment.unit for fragment in found.source.fragments})
     if json:
-        shown.emit({"path": str(output), "rows": found.num_rows, "files": files, "seconds": _since(start)})
+        told = {"advice": [asdict(one) for one in advice]} if advice else {}
+        shown.emit({"path": str(output), "rows": found.num_rows, "files": files, "seconds": _since(start), **told})
     else:
         shown.show(f"Wrote {counted(found.num_rows, 'row')} in {counted(files, 'file')}: {output}")
+        shown.advise(advice)
 
 
 def _since(start: float) -> float:

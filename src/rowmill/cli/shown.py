@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from rowmill.report.facts import Advice
 from rowmill.sources.paths import local_path
 
 Path_ = Annotated[str, typer.Argument(metavar="PATH", help="A file, folder, pattern or URL of Parquet, CSV or Arrow.")]
@@ -19,6 +21,9 @@ Engine = Annotated[str | None, typer.Option(help="parquet, csv or ipc; by defaul
 BatchSize = Annotated[int, typer.Option(min=1, help="Rows of a batch.")]
 Columns = Annotated[list[str] | None, typer.Option(help="Columns to load, separated by commas; by default all.")]
 Separator = Annotated[str | None, typer.Option(help="CSV: what separates fields.")]
+NullValues = Annotated[
+    list[str] | None, typer.Option("--null-values", help="CSV: texts that mean null, separated by commas: NA,?,-.")
+]
 Memory = Annotated[str, typer.Option(help="What loading may take, such as 1GB.")]
 
 
@@ -40,6 +45,17 @@ def table(title: str, *headings: str, right: tuple[str, ...] = ()) -> Table:
     for heading in headings:
         made.add_column(heading, justify="right" if heading in right else "left")
     return made
+
+
+def plain(text: str) -> str:
+    """Text as it is: square brackets would be read as styles."""
+    return text.replace("[", r"\[")
+
+
+def advise(advice: Iterable[Advice]) -> None:
+    """Each piece of advice on two lines: what was found, and what to do."""
+    for one in advice:
+        show(f"[yellow]![/] {plain(one.found)}\n  [dim]{plain(one.do)}[/]", whole=True)
 
 
 def output_path(given: str | Path) -> Path:

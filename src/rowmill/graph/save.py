@@ -49,7 +49,7 @@ def save(
     graph["columns"] = None if root is None else json.loads(root.to_json())["columns"]
     for frame in tables.frames:
         check_table(frame)
-    with staged_folder(path) as folder:
+    with staged_folder(path, workflow=True) as folder:
         files = {GRAPH: json.dumps(graph, indent=1, allow_nan=False).encode()}
         for number, frame in enumerate(tables.frames):
             written = BytesIO()

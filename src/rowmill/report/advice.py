@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from rowmill.feed.show import counted
 from rowmill.report.facts import Advice, ColumnFacts, TableFacts
 from rowmill.schema import Tags
+from rowmill.sources.null_texts import as_option
 
 LARGE_BYTES = 83_000_000  # decoded; with memory="1GB" a larger row group is read in slices, for 40% more work
 SMALL_BYTES = 1_000_000  # decoded; a smaller row group costs more to open than to decode
@@ -21,6 +22,7 @@ def advise(facts: TableFacts, file_rows: Sequence[int]) -> Iterator[Advice]:
         yield Advice("the table has no rows", "check the path, or what wrote it")
         return
     yield from _on_groups(facts, file_rows)
+    yield from on_null_texts(facts.columns, _place(facts), facts.engine)
     yield from _on_columns(facts.columns, _place(facts))
 
 
@@ -62,7 +64,14 @@ def _place(facts: TableFacts) -> str:
 
 
 def _on_columns(columns: Sequence[ColumnFacts], place: str) -> Iterator[Advice]:
-    strings = [c.name for c in columns if c.dtype == "string"]
+    texts = [c for c in columns if c.dtype == "string" and not c.numeric_text]
+    targets = [c.name for c in texts if Tags.TARGET in c.tags]
+    if targets:
+        yield Advice(
+            f"text, which no tensor holds, in {_named(targets)} tagged as target",
+            "turn targets into numbers before training, with LambdaOp in a workflow",
+        )
+    strings = [c.name for c in texts if Tags.TARGET not in c.tags]
     if strings:
         yield Advice(
             f"text, which no tensor holds, in {_named(strings)}",
@@ -83,6 +92,39 @@ def _on_columns(columns: Sequence[ColumnFacts], place: str) -> Iterator[Advice]:
             f"ids of 8 bytes that would fit in 4, as far as seen, in {_named(wide)}",
             "halve their bytes: index_dtype='int32' in TorchAsyncItr, or the operator ReduceDtypeSize",
         )
+
+
+def on_null_texts(columns: Sequence[ColumnFacts], place: str, engine: str | None) -> Iterator[Advice]:
+    """Advice on text columns with values that look like nulls: "NA", "null", "?"."""
+    numbers = [c for c in columns if c.null_texts and c.numeric_text]
+    if numbers:
+        yield Advice(
+            f"text that looks like null ({_quoted(numbers)}) beside numbers, which are text because of it, in "
+            f"{_named([c.name for c in numbers])}",
+            _as_nulls(numbers, place, engine),
+        )
+    words = [c for c in columns if c.null_texts and not c.numeric_text]
+    if words:
+        yield Advice(
+            f"text that looks like null ({_quoted(words)}) beside other text in {_named([c.name for c in words])}",
+            _as_nulls(words, place, engine),
+        )
+
+
+def _quoted(columns: Sequence[ColumnFacts]) -> str:
+    return ", ".join(repr(text) for text in _null_texts(columns)[:4])
+
+
+def _null_texts(columns: Sequence[ColumnFacts]) -> list[str]:
+    return sorted({text for column in columns for text in column.null_texts})
+
+
+def _as_nulls(columns: Sequence[ColumnFacts], place: str, engine: str | None) -> str:
+    texts = _null_texts(columns)
+    option = as_option(texts)
+    command = f": rowmill convert {place if engine == 'csv' else 'CSV'} OUT {option}" if option else ""
+    how = "read it with" if engine == "csv" else "write the table again from CSV files read with"
+    return f"if it means null in all columns, {how} null_values={texts!r}{command}"
 
 
 def _to_ids(names: Sequence[str], place: str) -> str:

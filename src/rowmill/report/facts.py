@@ -12,7 +12,8 @@ class ColumnFacts:
 
     `kind` says how `shape` is to be read: "numbers" (rows in bins of equal width between `low` and `high`, the outer
     ones holding what lies beyond), "logarithms" (the same with bins that widen, for a long tail), "values" (rows of the
-    commonest values, named in `names`) or "none".
+    commonest values, named in `names`) or "none". `null_texts` are values of a text column that look like nulls, such
+    as "NA"; with `numeric_text` all its other values are numbers.
     """
 
     name: str
@@ -33,6 +34,8 @@ class ColumnFacts:
     high: float | None
     shape: tuple[int, ...]
     names: tuple[str, ...]
+    null_texts: tuple[str, ...] = ()
+    numeric_text: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class TableFacts:
     sampled_rows: int
     columns: tuple[ColumnFacts, ...]
     advice: tuple[Advice, ...] = ()
+    engine: str | None = None
 
     @property
     def exact(self) -> bool:

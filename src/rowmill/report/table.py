@@ -21,6 +21,7 @@ from rowmill.progress import progress_bar
 from rowmill.report.advice import advise
 from rowmill.report.facts import ColumnFacts, TableFacts
 from rowmill.schema import ColumnSchema, Tags
+from rowmill.sources.null_texts import NullTexts, find_null_texts
 
 SAMPLE_ROWS = 200_000  # 40 columns of so many rows take about a second to look at
 SLICES = 64  # from so many places; each may cost the decoding of a row group
@@ -53,8 +54,18 @@ def measure_table(
         fragment_rows=tuple(fragment.rows for fragment in fragments),
         sampled_rows=frame.height,
         columns=tuple(columns),
+        engine=getattr(getattr(dataset.source, "files", None), "engine", None),
     )
     return replace(facts, advice=tuple(advise(facts, tuple(rows_of_file.values()))))
+
+
+def measure_text(dataset: Dataset, *, sample: int = SAMPLE_ROWS) -> tuple[ColumnFacts, ...]:
+    """The figures of the text columns of a table, from a sample of its rows."""
+    texts = [column for column in dataset.schema if column.dtype == "string" and not column.is_list]
+    if not texts:
+        return ()
+    frame = sample_rows(Dataset(dataset.source, columns=[c.name for c in texts]), sample, progress=False)
+    return tuple(measure_column(frame[column.name], column) for column in texts)
 
 
 def sample_rows(dataset: Dataset, most: int = SAMPLE_ROWS, *, progress: bool | None = None) -> pl.DataFrame:
@@ -96,6 +107,7 @@ def measure_column(series: pl.Series, column: ColumnSchema) -> ColumnFacts:
     values = series.drop_nulls()
     if values.dtype.is_nested() or values.dtype in (pl.Null, pl.Object):
         return _unknown(column, nulls, length)
+    nulls_as_text = NullTexts() if length is not None else find_null_texts(values)
     counts = values.value_counts(sort=True, name="rows")
     top = int(counts["rows"][0]) if counts.height else 0
     numbers = _numbers(values)
@@ -120,6 +132,8 @@ def measure_column(series: pl.Series, column: ColumnSchema) -> ColumnFacts:
         high=high,
         shape=shape,
         names=names,
+        null_texts=nulls_as_text.texts,
+        numeric_text=nulls_as_text.numeric,
     )
 
 

@@ -60,7 +60,7 @@ def group_by_hash(source: Source, keys: Sequence[str], pieces: int, progress: bo
 def group_by_folder(source: Any, keys: Sequence[str], pieces: int | None) -> JoinedSource | None:
     """The same without moving a row, where `key=value` folders hold the keys already; None where they do not."""
     files: Files | None = getattr(source, "files", None)
-    if files is None or not files.hive or not all(k in files.hive[0] for k in keys):
+    if files is None or not files.hive or not all(k in values for values in files.hive for k in keys):
         return None
     groups: dict[tuple[str | None, ...], list[Fragment]] = {}
     for fragment in source.fragments:

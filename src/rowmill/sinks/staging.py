@@ -12,41 +12,39 @@ import contextlib
 import ctypes
 import errno
 import fcntl
-import json
 import os
 import secrets
 import shutil
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from rowmill.errors import ArgumentError, DataFileError, RowmillError, is_scarcity, system_error
 from rowmill.handles import open_handle
+from rowmill.sources.saved_workflows import WORKFLOW, read_manifest
 from rowmill.threads import run_apart
 
-MANIFEST = "_metadata.json"
 _OURS = {"_metadata", "_metadata.json", "_file_list.txt", ".rowmill"}
-_MOST_MANIFEST = 256 << 20  # bytes; a million files take 60 MB
 _ENDING = ".rowmill-part"
-_WORKFLOW = "rowmill.workflow"  # what the manifest of a saved workflow has as its format
 _EXCHANGE = 2  # RENAME_EXCHANGE of renameat2
 _HERE = -100  # AT_FDCWD
 
 
 @contextmanager
-def staged_folder(target: Path) -> Iterator[Path]:
-    """A folder to fill; it becomes `target` when the block ends well, and disappears when it does not."""
+def staged_folder(target: Path, *, workflow: bool = False) -> Iterator[Path]:
+    """A folder to fill; it becomes `target` when the block ends well, and disappears when it does not.
+
+    `workflow`: it will hold a saved workflow, and not a table.
+    """
     target = Path.cwd() / target
-    check_target(target)
+    check_target(target, workflow=workflow)
     folder = target.parent / f".{target.name}.{secrets.token_hex(6)}{_ENDING}"
     try:
         _make(folder, target)
         with _locked(folder):
             yield folder
-            check_target(target)
+            check_target(target, workflow=workflow)
             _keep_workflows(target, folder)
             flush_tree(folder)
             _publish(folder, target)
@@ -68,12 +66,18 @@ def _make(folder: Path, target: Path) -> None:
         raise DataFileError(f"cannot write beside {target}: {error}; wanted a writable folder; check it") from error
 
 
-def check_target(target: Path) -> None:
-    """Refuse to replace anything that Rowmill did not write."""
+def check_target(target: Path, *, workflow: bool = False) -> None:
+    """Refuse to replace anything that Rowmill did not write, a workflow by a table, and a table by a workflow."""
     if target.is_file():
         raise ArgumentError(f"{target} is a file; wanted a folder to write to; choose another name")
     if not target.is_dir():
         return
+    earlier = read_manifest(target)
+    if earlier and (earlier.get("format") == WORKFLOW) != workflow:
+        held, new = ("a table", "workflow") if workflow else ("a saved workflow", "table")
+        raise ArgumentError(
+            f"{target} holds {held}, which the {new} would replace; choose another folder, such as {target / new}"
+        )
     inside = {p.name for p in target.iterdir() if not p.name.endswith(_ENDING)}
     strange = sorted(inside - _OURS - _written_before(target) - _workflows(target))
     if strange:
@@ -86,7 +90,7 @@ def check_target(target: Path) -> None:
 def _written_before(target: Path) -> set[str]:
     """First parts of the file names that the manifest of an earlier write lists."""
     try:
-        return {str(entry["file_name"]).split("/")[0] for entry in _manifest(target)["file_stats"]}
+        return {str(entry["file_name"]).split("/")[0] for entry in read_manifest(target)["file_stats"]}
     except (KeyError, TypeError):
         return set()
 
@@ -94,7 +98,7 @@ def _written_before(target: Path) -> set[str]:
 def _workflows(target: Path) -> set[str]:
     """The folders inside a folder that hold a saved workflow: people keep it beside the table it has made."""
     inside = [path for path in target.iterdir() if path.is_dir() and not path.is_symlink()]
-    return {path.name for path in inside if _manifest(path).get("format") == _WORKFLOW}
+    return {path.name for path in inside if read_manifest(path).get("format") == WORKFLOW}
 
 
 def _keep_workflows(target: Path, folder: Path) -> None:
@@ -103,18 +107,6 @@ def _keep_workflows(target: Path, folder: Path) -> None:
         if (folder / name).exists():
             raise ArgumentError(f"{target / name} holds a saved workflow and would be replaced; choose another folder")
         shutil.copytree(target / name, folder / name, symlinks=True)
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of what Rowmill wrote to a folder; nothing if there is none that can be read."""
-    try:
-        found = (folder / MANIFEST).lstat()
-        if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_MANIFEST:
-            return {}
-        read = json.loads((folder / MANIFEST).read_text())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return read if isinstance(read, dict) else {}
 
 
 @contextmanager

@@ -6,6 +6,7 @@ found by one scan of the bytes, when rows are first counted or read. A file is n
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from rowmill.sources.csv_options import csv_options
 from rowmill.sources.fingerprint import of_values, stamp_pins
 from rowmill.sources.hive import check_columns, hive_columns, with_hive
 from rowmill.sources.names import columns as exactly
+from rowmill.sources.null_texts import is_null_text, null_values_hint
 from rowmill.sources.paths import Files
 from rowmill.sources.pins import Pins
 from rowmill.sources.recast import cast_expr, is_hex, target
@@ -50,7 +52,7 @@ class CsvSource:
         for name in self._given:
             if name not in inferred:
                 raise ColumnError(f"dtypes names {name!r}, which is no column{closest(name, inferred)}")
-        self._hive = hive_columns(files.hive, inferred)
+        self._hive = hive_columns(files, inferred)
         self._stored = {n: target(self._given[n]) if n in self._given else t for n, t in inferred.items()}
         # What the parser cannot make of text directly is read as text and cast afterwards.
         self._parsed = {
@@ -134,9 +136,13 @@ class CsvSource:
             ]
             frame = frame.with_columns(casts) if casts else frame
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+            reason = str(error).splitlines()[0]
+            value = re.search(r"could not parse `(.*)` as", reason)
+            null = [value[1]] if value and is_null_text(value[1]) else []
+            hint = f"{null_values_hint(null)} if that means null, or " if null else ""
             raise DataFileError(
-                f"cannot parse {self.describe(fragment)}: {str(error).splitlines()[0]}; wanted what the first rows "
-                f"look like; pass dtypes={{column: 'string'}} or another type that fits"
+                f"cannot parse {self.describe(fragment)}: {reason}; wanted what the first rows "
+                f"look like; pass {hint}dtypes={{column: 'string'}} or another type that fits"
             ) from error
         rows = pieces[last].start + pieces[last].rows - pieces[first].start
         if frame.height != rows:

@@ -6,14 +6,15 @@ Called once a file, when a dataset is opened.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
-from rowmill.errors import DataFileError, SchemaDriftError
+from rowmill.errors import ColumnError, DataFileError, SchemaDriftError, closest
 from rowmill.sources.csv_options import CsvOptions
 from rowmill.sources.drift import unify, widest
+from rowmill.sources.null_texts import find_null_texts, null_values_hint
 from rowmill.sources.paths import Files
 from rowmill.sources.types import type_name
 
@@ -25,11 +26,15 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Head:
-    """Column names in the order of the file, types found so far (none where nobody looked), first byte of the rows."""
+    """Column names in the order of the file, types found so far (none where nobody looked), first byte of the rows.
+
+    `null_texts`: for columns that are text only because of them, likely nulls such as "NA".
+    """
 
     columns: tuple[str, ...]
     types: Mapping[str, pl.DataType]
     begin: int
+    null_texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def read_head(files: Files, unit: int, options: CsvOptions, infer: bool) -> Head:
@@ -55,7 +60,12 @@ def read_head(files: Files, unit: int, options: CsvOptions, infer: bool) -> Head
         columns = _columns(line, options, name)
         if options.has_header:
             begin, text = begin + len(line), text[len(line) :]
-        return Head(columns, _types(text, columns, options, name) if infer else {}, begin)
+        if not infer:
+            return Head(columns, {}, begin)
+        frame = _first_rows(text, columns, options, name)
+        types = {c: pl.Null() if frame[c].null_count() == frame.height else frame[c].dtype for c in columns}
+        found = {c: find_null_texts(frame[c]) for c in columns}
+        return Head(columns, types, begin, {c: nulls.texts for c, nulls in found.items() if nulls.numeric})
     except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
         raise DataFileError(
             f"cannot parse the first rows of {name}: {str(error).splitlines()[0]}; wanted CSV in UTF-8; "
@@ -112,25 +122,36 @@ def _columns(line: bytes, options: CsvOptions, name: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _types(text: bytes, columns: Sequence[str], options: CsvOptions, name: str) -> dict[str, pl.DataType]:
+def _first_rows(text: bytes, columns: Sequence[str], options: CsvOptions, name: str) -> pl.DataFrame:
+    by_column = options.null_values if isinstance(options.null_values, Mapping) else {}
+    for column in by_column:
+        if column not in columns:
+            raise ColumnError(f"null_values names {column!r}, which is no column in {name}{closest(column, columns)}")
     if not text.strip():
-        return {c: pl.Null() for c in columns}
-    frame = pl.read_csv(
+        return pl.DataFrame(schema=dict.fromkeys(columns, pl.Null()))
+    frame = _parsed(text, columns, options, name, None if by_column else options.null_values)
+    for column, null in by_column.items():  # Polars finds the types of all columns without looking at such a mapping
+        frame = frame.with_columns(_parsed(text, columns, options, name, [null])[column])
+    return frame
+
+
+def _parsed(text: bytes, columns: Sequence[str], options: CsvOptions, name: str, null_values: Any) -> pl.DataFrame:
+    return pl.read_csv(
         text,
         has_header=False,
         new_columns=list(columns),
         separator=options.separator_of(name),
         quote_char=options.quote,
-        null_values=options.null_values,
+        null_values=null_values,
         infer_schema_length=None,
     )
-    return {c: pl.Null() if frame[c].null_count() == frame.height else frame[c].dtype for c in columns}
 
 
 def unify_heads(heads: Sequence[tuple[str, Head]], given: Mapping[str, object]) -> dict[str, pl.DataType]:
     """One type a column for all files. Text of integers is text of floats too; what no row shows is a string."""
     names = [(name, {c: pl.Null() for c in head.columns}) for name, head in heads]
     found: dict[str, pl.DataType] = dict(unify(names))
+    nulls: dict[str, tuple[str, ...]] = {}
     first = heads[0][0]
     for name, head in heads:
         for column, dtype in head.types.items():
@@ -140,9 +161,13 @@ def unify_heads(heads: Sequence[tuple[str, Head]], given: Mapping[str, object]) 
             if joined is None and found[column].is_numeric() and dtype.is_numeric():
                 joined = pl.Float64()
             if joined is None:
+                texts = head.null_texts.get(column) or nulls.get(column, ())
+                hint = f"{null_values_hint(texts)} if that means null, or " if texts else ""
                 raise SchemaDriftError(
                     f"column {column!r} looks like {type_name(dtype)} in {name}; expected {type_name(found[column])} "
-                    f"as in {first}; pass dtypes={{{column!r}: 'string'}} or another type that fits both"
+                    f"as in {first}; pass {hint}dtypes={{{column!r}: 'string'}} or another type that fits both"
                 )
+            if column in head.null_texts:
+                nulls.setdefault(column, head.null_texts[column])
             found[column] = joined
     return {c: pl.String() if isinstance(t, pl.Null) else t for c, t in found.items()}

@@ -51,7 +51,7 @@ def csv_options(given: Mapping[str, Any]) -> CsvOptions:
     # As pandas: where names are given and nothing is said of a header, the file has none.
     has_header = names is None if header == "infer" else header is not None and header is not False
     has_header = bool(left.pop("has_header", has_header))
-    nulls = _one(left, "null_values", "na_values")
+    nulls = _null_values(_one(left, "null_values", "na_values"))
     quote = _one(left, "quote_char", "quotechar", default='"')
     if left:
         name = next(iter(left))
@@ -64,12 +64,38 @@ def csv_options(given: Mapping[str, Any]) -> CsvOptions:
             "header",
             "has_header",
             "null_values",
+            "na_values",
         ]
         raise ArgumentError(f"unknown argument {name!r} for CSV files; wanted one of {known}{closest(name, known)}")
     if separator is not None and len(separator) != 1:
         raise ArgumentError(f"separator is {separator!r}; wanted one character such as ',' or '\\t'")
     chosen = names if names is not None else renamed
     return CsvOptions(separator, quote or None, has_header, _names(chosen), nulls)
+
+
+def _null_values(given: Any) -> Any:
+    """Texts that mean null in all columns, as a list, or column to text."""
+    if given is None:
+        return None
+    if isinstance(given, Mapping):
+        return {str(name): _null_text(name, text) for name, text in given.items()}
+    texts = [given] if isinstance(given, str | int | float) else given
+    if not isinstance(texts, Sequence | set | frozenset) or not all(isinstance(t, str | int | float) for t in texts):
+        raise ArgumentError(
+            f"null_values is {given!r}; wanted a text, a list of texts or a dict of column to text; pass ['NA', '?']"
+        )
+    found = [str(text) for text in texts]
+    return sorted(found) if isinstance(texts, set | frozenset) else found
+
+
+def _null_text(name: object, given: Any) -> str:
+    texts = [given] if isinstance(given, str | int | float) else list(given)
+    if len(texts) != 1:
+        raise ArgumentError(
+            f"null_values has {len(texts)} texts for column {name!r}; wanted one for each column; pass a list of "
+            f"texts, which holds for all columns"
+        )
+    return str(texts[0])
 
 
 def _names(names: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -13,8 +13,10 @@ import polars as pl
 from rowmill.errors import DtypeError, MissingExtraError
 from rowmill.schema import Schema
 from rowmill.sources.fingerprint import of_values
-from rowmill.sources.frames import as_arrow_pandas, as_frame
+from rowmill.sources.frames import as_frame
 from rowmill.sources.hive import check_columns
+from rowmill.sources.null_columns import columns_with_nulls
+from rowmill.sources.pandas_frames import check_backend, is_masked, pandas_frame
 from rowmill.sources.source import Fragment, Source
 from rowmill.sources.types import conform, plain, schema_of, type_name
 from rowmill.sources.widths import Widths
@@ -86,7 +88,7 @@ def _warn_of_lists(collection: Any, texts: list[str]) -> None:
     """Warn of lists that Dask has turned into text: by default it makes strings of all objects."""
     if not texts:
         return
-    first = collection[texts].head(5, npartitions=1, compute=True)
+    first = collection[texts].get_partition(0).map_partitions(_first_rows).compute()  # head() warns of few rows
     for name in texts:
         found = [text for text in first[name] if isinstance(text, str)]
         if found and all(re.fullmatch(r"\[.*\]", text, re.S) for text in found):
@@ -97,26 +99,36 @@ def _warn_of_lists(collection: Any, texts: list[str]) -> None:
             )
 
 
+def _first_rows(frame: Any) -> Any:
+    return frame.head(5)
+
+
 def _unclear(empty: pl.DataFrame) -> bool:
     """Whether an empty frame does not tell the types: pandas has one for strings, lists and everything else."""
     return any(dtype in (pl.Null, pl.Object) or dtype.is_nested() for dtype in empty.dtypes)
 
 
-def to_dask(source: Source, fragments: Sequence[Fragment], columns: Sequence[str]) -> Any:
-    """A Dask dataframe of pandas frames, a partition for each fragment."""
+def to_dask(
+    source: Source, fragments: Sequence[Fragment], columns: Sequence[str], dtype_backend: str | None = None
+) -> Any:
+    """A Dask dataframe of pandas frames, a partition for each fragment; all have the types that Dask is told."""
+    check_backend(dtype_backend)
     try:
+        import dask
         import dask.dataframe as dd
     except ImportError as error:
         raise MissingExtraError("Dataset.to_ddf needs Dask's dataframes; pip install 'rowmill[dask]'") from error
 
-    meta = _pandas(source.read(Fragment(0, 0, 0), columns))
-    read = partial(_read, source, tuple(columns))
-    return dd.from_map(read, list(fragments) or [Fragment(0, 0, 0)], meta=meta)
+    empty = source.read(Fragment(0, 0, 0), columns)
+    numbers = [name for name, dtype in empty.schema.items() if is_masked(dtype)]
+    nullable = columns_with_nulls(source, numbers) if dtype_backend is None else frozenset()
+    read = partial(_read, source, tuple(columns), dtype_backend, nullable)
+    meta = pandas_frame(empty, dtype_backend, nullable)
+    with dask.config.set({"dataframe.convert-string": False}):  # or Dask makes text of lists
+        return dd.from_map(read, list(fragments) or [Fragment(0, 0, 0)], meta=meta)
 
 
-def _read(source: Source, columns: tuple[str, ...], fragment: Fragment) -> Any:
-    return _pandas(source.read(fragment, columns))
-
-
-def _pandas(frame: pl.DataFrame) -> Any:
-    return as_arrow_pandas(frame)
+def _read(
+    source: Source, columns: tuple[str, ...], dtype_backend: str | None, nullable: frozenset[str], fragment: Fragment
+) -> Any:
+    return pandas_frame(source.read(fragment, columns), dtype_backend, nullable)

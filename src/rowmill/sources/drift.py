@@ -86,11 +86,18 @@ def _refuse_names(
     extra = [c for c in types if c not in first]
     if missing:
         near = closest(missing[0], extra) or (f"; found {extra[0]!r} instead" if extra else "")
+        expected = _known_type(first[missing[0]]) or "one"
         raise SchemaDriftError(
-            f"no column {missing[0]!r} in {name}; expected {type_name(first[missing[0]])} as in {first_name}{near}; "
-            f"rewrite that file, or leave it out"
+            f"no column {missing[0]!r} in {name}; expected {expected} as in {first_name}{near}; "
+            f"rewrite that file, leave it out, or open it as a dataset of its own"
         )
+    found = _known_type(types[extra[0]])
     raise SchemaDriftError(
-        f"column {extra[0]!r} ({type_name(types[extra[0]])}) in {name}; expected no such column, as in {first_name}; "
-        f"rewrite that file, or leave it out"
+        f"column {extra[0]!r}{f' ({found})' if found else ''} in {name}; expected no such column, as in {first_name}; "
+        f"rewrite that file, leave it out, or open it as a dataset of its own"
     )
+
+
+def _known_type(dtype: pl.DataType) -> str:
+    """The name of a type; nothing for a column of which only the name is known."""
+    return "" if isinstance(dtype, pl.Null) else type_name(dtype)

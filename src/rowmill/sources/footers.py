@@ -20,6 +20,7 @@ from pyarrow.fs import LocalFileSystem
 
 from rowmill.errors import DataFileError, os_reason
 from rowmill.heap import trim_heap
+from rowmill.sources.pandas_index import range_names
 from rowmill.sources.paths import Files
 from rowmill.sources.pins import Pin, Pins, pin, settle, version
 from rowmill.sources.types import arrow_types
@@ -49,6 +50,7 @@ class Footers:
     leaves: list[tuple[Leaf, ...]]
     schema_of_file: list[int]
     pins: Pins
+    ranges: list[str]  # names of indices of pandas that are described and not stored
 
 
 def read_footers(files: Files) -> Footers:
@@ -73,7 +75,7 @@ def read_footers(files: Files) -> Footers:
         gc.collect()  # PyArrow's footers and their schemas refer to each other
         trim_heap()
     places, pins = [place for _, place, _ in found], Pins(files, [pinned for _, _, pinned in found])
-    return Footers(group_rows, known.schemas, known.leaves, places, pins)
+    return Footers(group_rows, known.schemas, known.leaves, places, pins, known.ranges)
 
 
 _POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
@@ -85,6 +87,7 @@ class _Known:
     def __init__(self) -> None:
         self.schemas: list[dict[str, pl.DataType]] = []
         self.leaves: list[tuple[Leaf, ...]] = []
+        self.ranges: list[str] = []
         self._lock = threading.Lock()
         self._last: tuple[Any, bytes | None, int] | None = None
         self._places: dict[pa.Schema, int] = {}
@@ -101,6 +104,7 @@ class _Known:
                 types, leaves = arrow_types(arrow), leaves_of(arrow, footer.schema)
                 self.schemas.append(types)
                 self.leaves.append(leaves)
+                self.ranges += range_names((footer.metadata or {}).get(b"pandas"))
                 self._places[arrow] = len(self.schemas) - 1
         self._last = (footer.schema, stored, self._places[arrow])
         return self._places[arrow]

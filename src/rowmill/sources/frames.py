@@ -23,6 +23,7 @@ from rowmill.sources.arrow_types import FILES_ONLY, as_polars, refusal, trouble
 from rowmill.sources.fingerprint import of_frame, stamp_frame
 from rowmill.sources.hive import check_columns
 from rowmill.sources.names import column, frame_of
+from rowmill.sources.pandas_index import listed, unlisted
 from rowmill.sources.parquet import ParquetSource
 from rowmill.sources.paths import Files
 from rowmill.sources.source import Fragment
@@ -48,7 +49,8 @@ class FrameSource:
     def __init__(self, frame: pl.DataFrame, npartitions: int | None = None) -> None:
         self.frame = frame
         self.dtypes = {name: plain(dtype) for name, dtype in frame.schema.items()}
-        self._schema = schema_of(self.dtypes)
+        self._schema = schema_of(listed(self.dtypes))
+        self.unlisted = schema_of(unlisted(self.dtypes))
         self._fragments = cut(frame.height, npartitions)
         self._widths = Widths(self.dtypes)
 
@@ -66,6 +68,9 @@ class FrameSource:
             return pl.DataFrame(height=fragment.rows)
         wanted = frame_of(self.frame.get_column(name) for name in columns)
         return conform(wanted.slice(fragment.start, fragment.rows), self.dtypes)
+
+    def known_nulls(self, columns: Sequence[str]) -> dict[str, bool]:
+        return {name: self.frame.get_column(name).null_count() > 0 for name in columns}
 
     def describe(self, fragment: Fragment) -> str:
         return f"frame in memory (rows {fragment.start} to {fragment.stop})"
@@ -88,7 +93,8 @@ class LazySource:
         self._npartitions = npartitions
         self._lock = Lock()
         self.dtypes = {name: plain(dtype) for name, dtype in query.collect_schema().items()}
-        self._schema = schema_of(self.dtypes)
+        self._schema = schema_of(listed(self.dtypes))
+        self.unlisted = schema_of(unlisted(self.dtypes))
 
     @cached_property
     def _rows(self) -> ParquetSource:
@@ -116,6 +122,9 @@ class LazySource:
 
     def read_slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
         return self._spooled().read_slices(fragment, columns, max_bytes)
+
+    def known_nulls(self, columns: Sequence[str]) -> dict[str, bool]:
+        return self._spooled().known_nulls(columns)
 
     def describe(self, fragment: Fragment) -> str:
         return f"result of a lazy query (rows {fragment.start} to {fragment.stop})"
@@ -181,7 +190,7 @@ def as_pandas(frame: pl.DataFrame) -> Any:
     """
     import pandas as pd
 
-    made = _through_arrow(frame)
+    made = through_arrow(frame)
     for name in frame.columns:
         series = frame.get_column(name).alias("values")
         if series.null_count() and (series.dtype == pl.Boolean or series.dtype in _PANDAS_INTEGERS):
@@ -192,7 +201,7 @@ def as_pandas(frame: pl.DataFrame) -> Any:
     return made
 
 
-def _through_arrow(frame: pl.DataFrame) -> Any:
+def through_arrow(frame: pl.DataFrame) -> Any:
     """What `frame.to_pandas()` gives. That holds the GIL while it waits for Polars' threads, which may want it."""
     import pandas as pd
 

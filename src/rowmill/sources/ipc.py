@@ -22,6 +22,7 @@ from rowmill.sources.drift import unify
 from rowmill.sources.fingerprint import of_values, stamp_pins
 from rowmill.sources.hive import check_columns, hive_columns, with_hive
 from rowmill.sources.names import columns as exactly
+from rowmill.sources.pandas_index import listed, only_common_index, unlisted
 from rowmill.sources.paths import Files
 from rowmill.sources.pins import Pins
 from rowmill.sources.source import Fragment
@@ -41,10 +42,11 @@ class IpcSource:
             rows, types = self._header(unit)
             tables.append((files.name(unit), types))
             self._starts.append((0, *accumulate(rows)))
-        self._stored = unify(tables)
-        self._hive = hive_columns(files.hive, self._stored)
+        self._stored = unify(only_common_index(tables))
+        self._hive = hive_columns(files, self._stored)
         self.dtypes = {**self._stored, **{name: values.dtype for name, values in self._hive.items()}}
-        self._schema = schema_of(self.dtypes)
+        self._schema = schema_of(listed(self.dtypes))
+        self.unlisted = schema_of(unlisted(self.dtypes))
         self._widths = Widths(self.dtypes)
         self._fragments = tuple(
             Fragment(unit, start, stop - start)

@@ -13,6 +13,8 @@ import polars as pl
 
 from rowmill.schema import Schema
 from rowmill.sources.fingerprint import of_values
+from rowmill.sources.null_columns import CountsNulls
+from rowmill.sources.pandas_index import unlisted_schema
 from rowmill.sources.source import Fragment, Source, read_slices
 
 
@@ -41,6 +43,16 @@ class JoinedSource:
     def same_rows_as(self) -> Source | None:
         """The other source, where all of its rows are here in their order."""
         return self._source if self._pieces == tuple(self._source.fragments) else None
+
+    @property
+    def unlisted(self) -> Schema:
+        """The columns that can be read but are not listed."""
+        return unlisted_schema(self._source)
+
+    def known_nulls(self, columns: Sequence[str]) -> dict[str, bool]:
+        """What the other source knows, where all of its rows are here."""
+        rows = self.same_rows_as
+        return rows.known_nulls(columns) if isinstance(rows, CountsNulls) else {}
 
     def spans(self, fragment: Fragment) -> list[Fragment]:
         """The fragments of the other source, or slices of them, that hold these rows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +36,13 @@ def open_source(
     storage_options: Mapping[str, Any] | None = None,
     dtypes: Mapping[str, Any] | None = None,
     verify: bool = True,
+    columns: str | Sequence[str] | None = None,
     **kwargs: Any,
 ) -> Source:
-    """A source over files, a frame, or the source that was given; `dtypes` are applied on top."""
+    """A source over files, a frame, or the source that was given; `dtypes` and `columns` are applied on top."""
     from rowmill.sources.recast import RecastSource
 
+    chosen = [columns] if isinstance(columns, str) else columns
     if engine is not None and engine not in _ENGINES:
         raise ArgumentError(f"unknown engine {engine!r}; wanted 'parquet', 'csv' or 'ipc'; leave it out to go by names")
     source: Source
@@ -65,7 +67,8 @@ def open_source(
         if files.engine == "csv":
             from rowmill.sources.csv import CsvSource
 
-            return CsvSource(files, dtypes=dtypes, **kwargs)
+            parsed = CsvSource(files, dtypes=dtypes, **kwargs)
+            return parsed if chosen is None else RecastSource(parsed, {}, chosen)
         unknown = sorted(set(kwargs) - _MEANINGLESS)
         if unknown:
             raise _unknown(unknown[0], f"{files.engine} files")
@@ -75,7 +78,7 @@ def open_source(
             source = IpcSource(files)
         else:
             source = ParquetSource(files, verify=verify)
-    return RecastSource(source, dtypes) if dtypes else source
+    return source if not dtypes and chosen is None else RecastSource(source, dtypes or {}, chosen)
 
 
 def stored_schema(source: Source) -> Schema | None:
@@ -92,5 +95,15 @@ def stored_schema(source: Source) -> Schema | None:
 
 
 def _unknown(name: str, what: str) -> ArgumentError:
-    known = ("engine", "part_size", "part_mem_fraction", "npartitions", "storage_options", "dtypes", "schema", "client")
+    known = (
+        "engine",
+        "part_size",
+        "part_mem_fraction",
+        "npartitions",
+        "storage_options",
+        "dtypes",
+        "columns",
+        "schema",
+        "client",
+    )
     return ArgumentError(f"unknown argument {name!r} for {what}{closest(name, known)}; remove it or correct it")

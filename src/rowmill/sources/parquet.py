@@ -24,6 +24,8 @@ from rowmill.sources.fingerprint import of_values, stamp_pins
 from rowmill.sources.footers import read_footers
 from rowmill.sources.hive import check_columns, hive_columns, with_hive
 from rowmill.sources.names import columns as exactly
+from rowmill.sources.null_columns import footer_nulls
+from rowmill.sources.pandas_index import listed, only_common_index, unlisted, warn_of_ranges
 from rowmill.sources.paths import Files
 from rowmill.sources.scans import Scan, Scans
 from rowmill.sources.slices import ColumnSize, Slicer
@@ -54,11 +56,13 @@ class ParquetSource:
         distinct = [
             (files.name(i), footers.schemas[place]) for place, i in sorted(first_with.items(), key=lambda p: p[1])
         ]
-        self._stored = unify(distinct)
-        self._hive = hive_columns(files.hive, self._stored)
+        self._stored = unify(only_common_index(distinct))
+        warn_of_ranges((name for name in footers.ranges if name not in self._stored), files.name(0))
+        self._hive = hive_columns(files, self._stored)
         self.dtypes = {**self._stored, **{name: values.dtype for name, values in self._hive.items()}}
         self._starts = [(0, *accumulate(rows)) for rows in footers.group_rows]
-        self._schema = schema_of(self.dtypes)
+        self._schema = schema_of(listed(self.dtypes))
+        self.unlisted = schema_of(unlisted(self.dtypes))
         self._widths = Widths(self.dtypes)
         self._copies = BatchCopies()
         self._dense: dict[str, float | None] = {}
@@ -181,6 +185,20 @@ class ParquetSource:
         check_columns(columns, self._stored, self.files.name(fragment.unit))
         with self._pins.unchanged(fragment.unit, partial(self.describe, fragment)):
             return pa.Table.from_batches(list(self._stream(fragment, columns, _STREAMED_ROWS)))
+
+    def known_nulls(self, columns: Sequence[str]) -> dict[str, bool]:
+        """What the statistics of all row groups say, and the values of folders."""
+        known = {c: self._hive[c].null_count() > 0 for c in columns if c in self._hive}
+        asked = {c for c in columns if c in self._stored and not self.dtypes[c].is_nested()}
+        for fragment in [f for f in self._fragments if not f.start]:
+            found = {}
+            with self._pins.unchanged(fragment.unit, partial(self.describe, fragment)):
+                if self.files.filesystem is None and asked:
+                    self._scan(fragment.unit)  # checks the column chunks that PyArrow is going to read
+                found = footer_nulls(self.files.name(fragment.unit), self.files.filesystem, asked)
+            known.update({c: True for c, null in found.items() if null})
+            asked -= {c for c, null in found.items() if null is not False}
+        return {**known, **dict.fromkeys(asked, False)}
 
     def describe(self, fragment: Fragment) -> str:
         starts = self._starts[fragment.unit]

@@ -1,6 +1,6 @@
 """Names in, files out: a path, list, glob pattern, directory or URL becomes a natural-sorted list of files.
 
-Directories are searched to any depth, `key=value` folders on the way become hive columns, and names that
+Directories are searched to any depth, `key=value` folders become hive columns (see `hive_paths`), and names that
 start with `_` or `.` (side files, unfinished writes) are passed over. Called once, when a dataset is
 opened.
 """
@@ -16,10 +16,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowmill.errors import ArgumentError, DataFileError, NoFilesError, system_error
+from rowmill.sources.hive_paths import hive_top, hive_values, text_keys
+from rowmill.sources.saved_workflows import holds_workflow, without_workflows
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -29,7 +30,6 @@ ENGINES: dict[str, tuple[str, ...]] = {
     "csv": (".csv", ".tsv", ".txt"),
     "ipc": (".arrow", ".feather", ".ipc"),
 }
-_NULL = "__HIVE_DEFAULT_PARTITION__"
 _URL = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]+)://")
 _URL_IN_PATH = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]+):/")  # what pathlib leaves of one: Path("s3://b") is "s3:/b"
 _MAGIC = re.compile(r"[*?\[]")
@@ -38,7 +38,7 @@ _MAGIC = re.compile(r"[*?\[]")
 @dataclass(frozen=True)
 class Files:
     """Files of one kind, in order. `filesystem` is None on the local disk; `hive` holds a mapping per file,
-    or nothing.
+    or nothing; the values of `hive_text` are text, whatever they look like.
     """
 
     paths: tuple[str, ...]
@@ -46,6 +46,7 @@ class Files:
     filesystem: FileSystem | None = None
     hive: tuple[Mapping[str, str | None], ...] = ()
     root: str | None = None
+    hive_text: frozenset[str] = frozenset()
 
     def name(self, unit: int) -> str:
         return self.paths[unit]
@@ -55,6 +56,15 @@ class Files:
         if self.filesystem is None:
             return Path(self.paths[unit]).open("rb")
         return self.filesystem.open_input_file(self.paths[unit])
+
+
+class Found(NamedTuple):
+    """A file, the folder or pattern's folder it was found under (None for a file that was named), and the folder that
+    was named or that holds the file."""
+
+    path: str
+    root: str | None
+    named: str
 
 
 def natural_key(text: str) -> list[Any]:
@@ -75,54 +85,62 @@ def find_files(given: Any, engine: str | None = None, storage_options: Mapping[s
     if len(schemes) > 1:
         raise ArgumentError(f"paths on several file systems: {sorted(schemes)}; wanted one; open them as two datasets")
     if schemes == {"file"}:
-        found = [pair for text in texts for pair in _local(text.removeprefix("file://"), engine)]
+        found = [one for text in texts for one in _local(text.removeprefix("file://"), engine)]
         system = None
     else:
         from rowmill.sources.remote import find_remote
 
         found, system = find_remote(texts, storage_options or {}, engine)
-    found = sorted({path: (path, root) for path, root in found}.values(), key=lambda f: natural_key(f[0]))
-    kind = engine or _kind([path for path, _ in found])
-    hive = tuple(_hive(path, root) for path, root in found)
-    keys = {tuple(h) for h in hive}
-    if len(keys) > 1:
-        a, b = sorted(keys, key=len)[:2]
-        raise ArgumentError(f"files under key=value folders with keys {list(a)} and {list(b)}; wanted the same keys")
-    roots = {os.path.dirname(os.path.abspath(p)) for p, _ in found} if system is None else set()
-    root = next((r for _, r in found if r is not None), None) or (roots.pop() if len(roots) == 1 else None)
-    return Files(tuple(p for p, _ in found), kind, system, hive if keys != {()} else (), root)
+    found = sorted({one.path: one for one in found}.values(), key=lambda one: natural_key(one.path))
+    kind = engine or _kind([one.path for one in found])
+    top = hive_top({_folder(one) for one in found})
+    tops = [top if top is not None else hive_top([_folder(one)]) or "" for one in found]
+    hive = tuple(hive_values(one.path, above) for one, above in zip(found, tops, strict=True))
+    paths = tuple(one.path for one in found)
+    if any(hive):
+        text = text_keys({one.named for one in found}, set(tops), hive, system)
+        return Files(paths, kind, system, hive, "." if top == "" else top, text)
+    roots = {os.path.dirname(os.path.abspath(p)) for p in paths} if system is None else set()
+    root = next((one.root for one in found if one.root is not None), None) or (roots.pop() if len(roots) == 1 else None)
+    return Files(paths, kind, system, (), root)
 
 
-def _local(text: str, engine: str | None) -> list[tuple[str, str | None]]:
-    """(file, folder it was found under or None) of one local name."""
+def _folder(found: Found) -> str:
+    """The folder from which on the folders of a file were searched for, or the one that holds a named file."""
+    return os.path.dirname(found.path) if found.root is None else found.root
+
+
+def _local(text: str, engine: str | None) -> list[Found]:
+    """All files of one local name."""
     text = os.path.expanduser(text)
     if os.path.isdir(text):
-        return [(path, text) for path in choose(walk(text), engine, text)]
+        return [Found(path, text, text) for path in choose(walk(text), engine, text)]
     if os.path.exists(text):
         if not os.access(text, os.R_OK):
             raise DataFileError(f"cannot read {text}: permission denied; wanted a readable file; check its mode")
-        return [(text, None)]
+        return [Found(text, None, os.path.dirname(text))]
     if not _MAGIC.search(text):
         raise NoFilesError(f"no such file or directory: {text}; wanted Parquet, CSV or Arrow files; check the path")
     root = fixed_prefix(text)
     hits = [h for h in glob.glob(text, recursive=True) if not hidden(os.path.relpath(h, root or "."))]
-    files = [h for h in hits if os.path.isfile(h)]
-    for folder in (h for h in hits if os.path.isdir(h)):
+    files = without_workflows([h for h in hits if os.path.isfile(h)])
+    for folder in (h for h in hits if os.path.isdir(h) and not holds_workflow(h)):
         files.extend(walk(folder))
     if not files:
         raise NoFilesError(f"no file matches {text!r}; wanted at least one; check the pattern")
-    return [(path, root) for path in choose(files, engine, text)]
+    return [Found(path, root, os.path.dirname(path)) for path in choose(files, engine, text)]
 
 
 def walk(folder: str) -> list[str]:
-    """All files below a folder that are not hidden; folders behind symbolic links too, each once."""
+    """All files below a folder that are not hidden; folders behind symbolic links too, each once. Folders inside it
+    that hold a saved workflow are passed over."""
     files: list[str] = []
     seen: set[str] = set()
     todo = [folder]
     while todo:
         here = todo.pop()
         real = os.path.realpath(here)
-        if real in seen:
+        if real in seen or (here != folder and holds_workflow(here)):
             continue
         seen.add(real)
         try:
@@ -173,15 +191,6 @@ def _kind(files: Iterable[str]) -> str:
     if len(kinds) > 1:
         raise ArgumentError(f"files of several formats: {sorted(kinds)}; wanted one; open them as several datasets")
     return kinds.pop()
-
-
-def _hive(path: str, root: str | None) -> dict[str, str | None]:
-    """The `key=value` folders between the root and the file."""
-    if root is None:
-        return {}
-    below = os.path.relpath(path, root or ".").split("/")[:-1]
-    pairs = (part.split("=", 1) for part in below if "=" in part)
-    return {unquote(key): None if value == _NULL else unquote(value) for key, value in pairs}
 
 
 def local_path(given: str | os.PathLike[str], what: str) -> Path:

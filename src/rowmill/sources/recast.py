@@ -11,15 +11,17 @@ from rowmill.errors import ColumnError, DataFileError, closest
 from rowmill.schema import Schema
 from rowmill.sources.fingerprint import of_values
 from rowmill.sources.names import column
+from rowmill.sources.null_columns import CountsNulls
+from rowmill.sources.pandas_index import unlisted_schema
 from rowmill.sources.source import Fragment, Source, read_slices
 from rowmill.sources.types import column_schema, polars_type
 
 
 class RecastSource:
-    """Another source, with columns cast while they are read."""
+    """Another source, with columns cast while they are read. `columns`: those to list, by default all it lists."""
 
-    def __init__(self, source: Source, dtypes: Mapping[str, Any]) -> None:
-        known = source.schema
+    def __init__(self, source: Source, dtypes: Mapping[str, Any], columns: Sequence[str] | None = None) -> None:
+        known = source.schema + unlisted_schema(source)
         for name in dtypes:
             if name not in known:
                 raise ColumnError(f"dtypes names {name!r}, which is no column{closest(name, known.column_names)}")
@@ -27,7 +29,9 @@ class RecastSource:
         self.files = getattr(source, "files", None)
         self._casts = {name: cast_expr(name, dtype) for name, dtype in dtypes.items()}
         new = {name: column_schema(name, target(dtype)) for name, dtype in dtypes.items()}
-        self._schema = Schema(new.get(c.name, c) for c in known)
+        names = source.schema.column_names if columns is None else columns
+        self._schema = Schema(new.get(name, known[name]) for name in names)
+        self.unlisted = Schema(new.get(c.name, c) for c in unlisted_schema(source) if c.name not in self._schema)
 
     @property
     def schema(self) -> Schema:
@@ -58,6 +62,10 @@ class RecastSource:
                 f"a value in {self.describe(fragment)} does not fit: {reason}; wanted what dtypes= "
                 f"says; pass a wider type"
             ) from error
+
+    def known_nulls(self, columns: Sequence[str]) -> dict[str, bool]:
+        """A cast makes no null of a value, and no value of a null."""
+        return self._source.known_nulls(columns) if isinstance(self._source, CountsNulls) else {}
 
     def describe(self, fragment: Fragment) -> str:
         return self._source.describe(fragment)

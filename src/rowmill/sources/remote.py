@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from rowmill.errors import ArgumentError, DataFileError, NoFilesError
-from rowmill.sources.paths import choose, fixed_prefix, hidden
+from rowmill.sources.paths import Found, choose, fixed_prefix, hidden
 
 _S3 = {"s3", "s3a", "s3n"}
 _MAGIC = re.compile(r"[*?\[]")
@@ -23,10 +23,10 @@ _MAGIC = re.compile(r"[*?\[]")
 
 def find_remote(
     urls: Sequence[str], options: Mapping[str, Any], engine: str | None
-) -> tuple[list[tuple[str, str | None]], fs.FileSystem]:
-    """(file, folder it was found under) of all URLs, and the file system they are on."""
+) -> tuple[list[Found], fs.FileSystem]:
+    """The files of all URLs, and the file system they are on."""
     system = file_system(urls[0], options)
-    found: list[tuple[str, str | None]] = []
+    found: list[Found] = []
     for url in urls:
         try:
             found.extend(_find(url, path_in(url, system), system, engine))
@@ -105,7 +105,7 @@ def path_in(url: str, system: fs.FileSystem) -> str:
     return url.split("://", 1)[1].rstrip("/")
 
 
-def _find(url: str, path: str, system: fs.FileSystem, engine: str | None) -> list[tuple[str, str | None]]:
+def _find(url: str, path: str, system: fs.FileSystem, engine: str | None) -> list[Found]:
     wild = _MAGIC.search(path)
     if wild:
         root = fixed_prefix(path)
@@ -113,12 +113,12 @@ def _find(url: str, path: str, system: fs.FileSystem, engine: str | None) -> lis
         listed = [f for f in _below(root, system) if matches(f)]
         if not listed:
             raise NoFilesError(f"no file matches {url!r}; wanted at least one; check the pattern")
-        return [(f, root) for f in choose(listed, engine, url)]
+        return [Found(f, root, f.rpartition("/")[0]) for f in choose(listed, engine, url)]
     kind = system.get_file_info(path).type
     if kind == fs.FileType.File:
-        return [(path, None)]
+        return [Found(path, None, path.rpartition("/")[0])]
     if kind == fs.FileType.Directory:
-        return [(f, path) for f in choose(_below(path, system), engine, url)]
+        return [Found(f, path, path) for f in choose(_below(path, system), engine, url)]
     raise NoFilesError(f"no such file or folder: {url}; wanted data files; check the URL")
 
 
