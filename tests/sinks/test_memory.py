@@ -45,7 +45,7 @@ def table(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(("what", "most"), [("plain", 200), ("keys", 200), ("full", 320)])
+@pytest.mark.parametrize(("what", "most"), [("plain", 200), ("keys", 200), ("full", 380)])
 def test_peak_memory(table, tmp_path, what, most):
     args = [sys.executable, "-c", CHILD, str(table), str(tmp_path / "out"), what]
     done = subprocess.run(args, capture_output=True, text=True, check=True)

@@ -2,6 +2,7 @@
 
 import gc
 import tempfile
+import time
 
 import numpy as np
 import pandas as pd
@@ -75,6 +76,10 @@ def test_shuffle_by_keys_cleans_up(folder, tmp_path_factory, monkeypatch):
     assert dataset.num_rows == ROWS
     del dataset
     gc.collect()
+    for _ in range(200):  # a thread of its own removes the folder
+        if not list(spool.iterdir()):
+            break
+        time.sleep(0.05)
     assert not list(spool.iterdir())
 
 
