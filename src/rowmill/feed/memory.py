@@ -13,8 +13,15 @@ from dataclasses import dataclass
 
 # Lists and strings are in memory as decoded, put in order, and in the batch of the training loop. Chunks are planned
 # with a little more: those whose rows are as large as planned stay below the limit (2 / 3.2 of the memory of chunks).
-LOOSE_COPIES = 3.2
+_LOOSE_COPIES = 3.2
+_PLACE_BYTES = 10  # of a shuffled row: its place, and what working it out takes (`permute.places`)
 _LOOSE_SHARE = 0.65
+
+
+def row_bytes(packed: float, planned: float, loose: float, *, shuffled: bool) -> float:
+    """Bytes of a row in a chunk. `packed`: as it is delivered, `planned`: of its matrices in the widest dtypes of any
+    loader, `loose`: of its lists and strings."""
+    return max(packed, planned + loose * _LOOSE_COPIES) + (_PLACE_BYTES if shuffled else 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from rowmill.feed.cursor import Cursor
 from rowmill.feed.feed import Feed
 from rowmill.feed.filling import Filling, Read
 from rowmill.feed.layout import Selection
-from rowmill.feed.memory import LOOSE_COPIES, Budget
+from rowmill.feed.memory import Budget, row_bytes
 from rowmill.feed.pack import Columns, Dealer
 from rowmill.feed.plan import Chunk, Last, Plan, Span, Strip
 from rowmill.feed.ranks import Ranks, fixed_ranks
@@ -107,9 +107,9 @@ class Stream:
         self._parts_per_chunk = parts_per_chunk
         self._pool: Pool | None = None
         self.read_bytes = max(1.0, self.source.row_bytes(selection.columns))
-        loose = self._loose_row_bytes()
-        self._packed_bytes = max(1.0, selection.layout.row_bytes + loose)
-        self._row_bytes = max(self._packed_bytes, selection.planned_bytes + loose * LOOSE_COPIES)
+        self._packed_bytes = max(1.0, selection.layout.row_bytes + (loose := self._loose_row_bytes()))
+        shuffled = self.shuffle and not self.full
+        self._row_bytes = row_bytes(self._packed_bytes, selection.planned_bytes, loose, shuffled=shuffled)
         self.fragments = fit_fragments(self.source.fragments, max(1, int(self._budget.fragment / self.read_bytes)))
         self._largest = max((fragment.rows for fragment in self.fragments), default=1)
         if threads is not None and (not isinstance(threads, int) or threads < 1):
