@@ -201,7 +201,7 @@ class Workflow(Displayed):
         rows = as_rows(data, self.input_schema)
         known = self._known if self._is_known() else self._resolve(Dataset(rows.frame).schema)
         assert known is not None
-        if fitted_rows is None and not isinstance(data, Mapping | list):
+        if fitted_rows is None and (rows.frame.height > 1 or not isinstance(data, Mapping | list)):
             fitted_rows = self._recognised(Dataset(rows.frame), known, rows.frame)
         return rows.like(known.step(training=bool(fitted_rows)).run(rows.frame))
 

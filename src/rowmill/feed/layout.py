@@ -293,12 +293,13 @@ class Selector:
 
 
 def _flat(expression: pl.Expr, leaf: pl.DataType, sizes: tuple[int, ...]) -> pl.Expr:
-    """Lists of lists as lists of their values. Inner lists of another length are left out, so that the row is short."""
+    """Lists of lists as lists of their values. A row with an inner list of another length is empty."""
     if len(sizes) == 1:
         return expression
     inner = _flat(pl.element(), leaf, sizes[1:])
-    whole = pl.when(inner.list.len() == math.prod(sizes[1:])).then(inner).otherwise(pl.lit([], dtype=pl.List(leaf)))
-    return expression.list.eval(whole.list.explode(empty_as_null=False))
+    fits = expression.list.eval((inner.list.len() == math.prod(sizes[1:])).fill_null(False)).list.all()
+    flat = expression.list.eval(inner.list.explode(empty_as_null=False))
+    return pl.when(fits.fill_null(True)).then(flat).otherwise(pl.lit([], dtype=pl.List(leaf)))
 
 
 def _check_width(spec: ColumnSchema) -> None:

@@ -8,6 +8,7 @@ columns come out.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -67,8 +68,33 @@ def made_by_user(operator: Operator, inputs: Inputs) -> tuple[Mapping[str, Call]
             known = {k: v for k, v in inputs.schema[name].properties.items() if k != "value_count"}
             column = column.with_tags(inputs.schema[name].tags).with_properties(known)
         outputs.append(Output(column, inputs[MADE].struct.field(name)))
-    call = Call(run, {name: inputs[name] for name in given.column_names}, operator.label, users=True)
+    checked = partial(_checked, run, found.schema, operator.label)
+    call = Call(checked, {name: inputs[name] for name in given.column_names}, operator.label, users=True)
     return {MADE: call}, outputs
+
+
+def _checked(
+    run: Callable[[list[pl.Series]], pl.Series], declared: pl.Schema, label: str, columns: list[pl.Series]
+) -> pl.Series:
+    """What the operator makes of some rows, in the types that it makes of none."""
+    made = run(columns).struct.unnest()
+    if made.columns != declared.names():
+        raise ArgumentError(
+            f"{label}.transform made columns {made.columns}, and {declared.names()} of an empty frame; make the same "
+            f"columns of any rows"
+        )
+    for column in made.get_columns():
+        wanted = declared[column.name]
+        if column.dtype == wanted:
+            continue
+        cast = column.cast(wanted, strict=False)
+        if not cast.cast(column.dtype, strict=False).equals(column, null_equal=True):
+            raise ArgumentError(
+                f"{label}.transform made column {column.name!r} as {column.dtype}, and as {wanted} of an empty frame; "
+                f"make the same types of any rows, or use LambdaOp(f, dtype=...)"
+            )
+        made = made.with_columns(cast)
+    return made.to_struct(MADE)
 
 
 def _called(operator: Any, selected: list[str], names: list[str]) -> Callable[[list[pl.Series]], pl.Series]:

@@ -23,7 +23,7 @@ from rowmill.loader.declared_shapes import declared_shapes
 from rowmill.loader.init_arguments import keep_arguments
 from rowmill.loader.lists import Lists, checked_limits
 from rowmill.loader.narrow_columns import dict_arguments
-from rowmill.loader.settings import MASK, Prepares, checked_transforms, given_ranks, last_batch, opened, transformed
+from rowmill.loader.settings import Prepares, checked_transforms, given_ranks, last_batch, opened, transformed
 from rowmill.loader.streamed import Streamed
 from rowmill.loader.tensors import NumpyTensors
 from rowmill.schema import Schema
@@ -116,6 +116,11 @@ class Loader(Streamed):
                 f"column {layout.objects[0]!r} holds text, and batch_format='matrix' holds numbers; encode it "
                 f"(Categorify), or leave it out with columns="
             )
+        if self._stream.last == "pad":
+            raise ArgumentError(
+                "last='pad' needs a place for its mask, and batch_format='matrix' has none; use batch_format='dict', "
+                "or drop_last=True"
+            )
         if ragged := self._form.offset_columns:
             raise DtypeError(
                 f"column {ragged[0]!r} holds lists, and batch_format='matrix' holds one row of numbers for each row; "
@@ -131,9 +136,21 @@ class Loader(Streamed):
             features = transformed(transform, features)
         if self.batch_format == "dict":
             return features, *rest
-        parts = [array for name, array in features.items() if name != MASK]
-        arrays = [array[:, None] if array.ndim == 1 else array for array in parts]
-        return np.concatenate(arrays, axis=1), *rest
+        arrays = [array[:, None] if array.ndim == 1 else array for array in features.values()]
+        made = np.concatenate(arrays, axis=1)
+        if made.dtype.kind == "f":
+            _check_exact(features)
+        return made, *rest
+
+
+def _check_exact(features: Mapping[str, Any]) -> None:
+    """Refuse integers that a matrix of floats cannot hold."""
+    for name, array in features.items():
+        if array.dtype.kind in "iu" and array.size and max(int(array.max()), -int(array.min())) > 2**53:
+            raise DtypeError(
+                f"column {name!r} has integers beyond 2^53, which a matrix with floats does not hold exactly; encode "
+                f"it (Categorify), or use batch_format='dict'"
+            )
 
 
 LoaderBase = Loader

@@ -125,11 +125,15 @@ class Streamed(Displayed):
                 "Setting the input_schema after the dataloader has started is not supported; set it before the first "
                 "batch, or make a new loader"
             )
+        start, size = self._stream.cursor.next, self._stream.batch_size
+        if start.batch:
+            raise StartedError("a position was loaded for the columns as they are; set input_schema before that")
         table, maps = described(self.dataset, schema), self._maps
         first = next(iter(self._arguments))
         changes = {first: table, "workflow": None, **self._narrowing(schema)}
         type(self).__init__(self, **{**self._arguments, **changes})
         self._maps = [*maps, *self._maps[len(maps) :]]
+        self._stream.batch_size, self._stream.cursor.next = size, start
 
     @property
     def output_schema(self) -> Schema:

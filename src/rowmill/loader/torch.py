@@ -283,6 +283,7 @@ class Loader(TorchStream):
                 features[name] = found[name]
         for name, size in self._chosen.sizes.items():
             features[name] = features[name].reshape(-1, *size)
+        everything = {**found, **features}
         features, target = self._chosen.split(features)
         if self._stream.last == "pad":
             features[MASK] = torch.arange(batch.rows) < batch.rows - batch.padding
@@ -292,7 +293,7 @@ class Loader(TorchStream):
             from rowmill.loader.tensordict import as_tensordict
 
             names = [*self.target_names, *self._chosen.target_masks, self._chosen.weight]
-            others = {name: found[name] for name in names if name is not None}
+            others = {name: everything[name] for name in names if name is not None}
             return as_tensordict(features, others, batch.rows, self.input_schema)
         if self._chosen.weight is not None:
             return features, target, found[self._chosen.weight]

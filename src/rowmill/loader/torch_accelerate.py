@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from rowmill.errors import ArgumentError
 
 _DIVIDES = ("DataLoaderDispatcher.__iter__", "IterableDatasetShard.__iter__")
-_FRAMES = 16  # between a loader's `__iter__` and Accelerate's are six
+_FRAMES = 32  # between a loader's `__iter__` and Accelerate's are six, and more where worker processes are started
 
 
 def refuse_second_division(size: int, lists: Sequence[str]) -> None:

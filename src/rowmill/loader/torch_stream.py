@@ -61,6 +61,7 @@ class TorchStream(Streamed, IterableDataset[Any]):
         """What a spawned worker process gets."""
         if get_spawning_popen() is None:  # a copy, or a file
             return {**self.__dict__, "_batch_itr": None, "_pid": None, "_workers": None}
+        refuse_second_division(self.global_size, self._stream.selection.layout.ragged)  # no worker would see who asks
         if self._workers is None:
             self._workers = WorkerPositions(self._stream.cursor.next)
         return {**self.__dict__, "_batch_itr": None, "_pid": None}

@@ -24,6 +24,7 @@ _UNEVEN_SPREAD = 512  # rows streamed at once fit if they are on average this ma
 _EVEN_SPREAD = 8
 _MOST_UNEVEN_ROWS, _MOST_EVEN_ROWS = 1_024, 65_536  # rows streamed at once
 _MOST_JOINED = 256  # batches at once: each takes some kilobytes, even if it holds one number
+_MOST_BYTES = 1 << 29  # of joined batches: Arrow's strings have offsets of 32 bits
 _COPIED_PART = 8  # a part that is this many times smaller than its row group is read from a copy of it
 
 Read = Callable[[Fragment, Sequence[str]], pl.DataFrame]
@@ -106,7 +107,7 @@ class Slicer:
         names, at_once = [size.name for size in sizes], self._rows_at_once(sizes, max_bytes)
 
         def streamed(rows: Fragment) -> Iterator[pa.RecordBatch]:
-            return _joined(self.stream(rows, names, at_once), max_bytes // 2, even)
+            return _joined(self.stream(rows, names, at_once), min(max_bytes // 2, _MOST_BYTES), even)
 
         is_small_part = fragment.start > self.groups.start and _COPIED_PART * fragment.rows < self.groups.rows
         if self.copies is not None and (is_small_part or self.large_pages):

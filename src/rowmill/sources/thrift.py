@@ -94,7 +94,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         byte = data[at]
         at += 1
         value |= (byte & 127) << shift
-        if byte < 128:
+        if byte < 128 and value < 1 << 64:
             return value, at
     raise ValueError("a number longer than 64 bits")
 

@@ -179,12 +179,12 @@ class Store:
 
         Nothing if any is missing. They end early where a piece turns out to be bad.
         """
-        if self.missing(first, rows):
-            return
+        with self._lock:  # or another thread might discard a bad piece between the two
+            if self.missing(first, rows):
+                return
+            pieces = self.pieces.over(first, rows)
         parts = [(first, rows)]
         if self.shape.lists and not self.complete:
-            with self._lock:
-                pieces = self.pieces.over(first, rows)
             parts = [(max(p.start, first), min(p.stop, first + rows) - max(p.start, first)) for p in pieces]
         for part in parts:
             found = self.columns(*part)
