@@ -160,11 +160,9 @@ class MapStyle(TorchDataset[Any]):
             self._held[number] = columns
             self._sizes[number] = sum(_nbytes(column) for column in columns.values())
             dropped = 0
-            while len(self._held) > 1 and self.held_bytes > self._memory // (
-                4 if self._selection.layout.objects else 3
-            ):
+            while len(self._held) > 1 and self.held_bytes > self._memory // (6 if self._has_objects else 3):
                 dropped += self._sizes[self._held.popitem(last=False)[0]]
-        if dropped and self._selection.layout.objects:
+        if dropped and self._has_objects:
             trim_heap()  # Python objects: the C library would keep their memory
         return columns
 
