@@ -16,16 +16,6 @@ def test_a_number_of_more_than_64_bits_in_a_footer_is_damage():
         parse_footer(b"\x36" + b"\xff" * 9 + b"\x7f\x00")
 
 
-def test_the_state_after_a_look_is_where_the_loader_goes_on():
-    data = Dataset({"x": np.arange(6.0)})
-    loader = Loader(data, 2)
-    next(iter(loader))
-    assert (loader.state_dict()["epoch"], loader.state_dict()["batch"]) == (0, 0)
-    resumed = Loader(data, 2)
-    resumed.load_state_dict(loader.state_dict())
-    assert [batch["x"].tolist() for batch, _ in resumed] == [[0, 1], [2, 3], [4, 5]]
-
-
 def test_target_encoding_recognises_dicts_and_lists_of_rows():
     rng = np.random.Generator(np.random.Philox(1))
     frame = pl.DataFrame({"k": rng.integers(0, 5, 300), "y": rng.random(300)})

@@ -26,7 +26,7 @@ class Cursor:
     """
 
     def __init__(self, ranks: tuple[int, int]) -> None:
-        self._position = Position()
+        self.position = Position()  # of the latest iteration
         self.ranks = ranks  # world size and rank of the latest iteration, or of a state that was loaded
         self.has_begun = False  # whether there was an iteration
         self._next = Position()
@@ -39,26 +39,16 @@ class Cursor:
     @property
     def next(self) -> Position:
         """Where the next iteration begins."""
-        self._forget_a_look()
+        taken = self.position.batch - self._start.batch
+        left = self._latest is not None and self._latest() is None
+        if left and taken <= 1 and self.position.epoch == self._start.epoch:
+            self._next, self._latest = Position(self._start.epoch, self._start.batch), None
         return Position(self._next.epoch, self._next.batch)
 
     @next.setter
     def next(self, position: Position) -> None:
         self._next, self._latest = Position(position.epoch, position.batch), None
-        self._position = Position(position.epoch, position.batch)
-
-    @property
-    def position(self) -> Position:
-        """The position of the latest iteration; one that was only a look stands where it began."""
-        self._forget_a_look()
-        return self._position
-
-    def _forget_a_look(self) -> None:
-        taken = self._position.batch - self._start.batch
-        left = self._latest is not None and self._latest() is None
-        if left and taken <= 1 and self._position.epoch == self._start.epoch:
-            self._next, self._latest = Position(self._start.epoch, self._start.batch), None
-            self._position = Position(self._start.epoch, self._start.batch)
+        self.position = Position(position.epoch, position.batch)
 
     def begin(self, start: Position, plan: Plan) -> None:
         """Start an iteration of this plan here."""
@@ -70,11 +60,11 @@ class Cursor:
             )
         self.ranks, self.has_begun = (plan.ranks, plan.rank), True
         self._start, self._next = start, Position(start.epoch + 1)
-        self._position, self._latest = Position(start.epoch, start.batch), None
+        self.position, self._latest = Position(start.epoch, start.batch), None
 
     def track(self, batches: Iterator[T]) -> Iterator[T]:
         """The batches of the iteration that has begun; the position says how many of them have been handed out."""
-        tracked = counted(batches, self._position)
+        tracked = counted(batches, self.position)
         self._latest = weakref.ref(tracked)
         return tracked
 

@@ -108,8 +108,9 @@ class Stream:
         self._pool: Pool | None = None
         self.read_bytes = max(1.0, self.source.row_bytes(selection.columns))
         self._packed_bytes = max(1.0, selection.layout.row_bytes + (loose := self._loose_row_bytes()))
-        shuffled = self.shuffle and not self.full
-        self._row_bytes = row_bytes(self._packed_bytes, selection.planned_bytes, loose, shuffled=shuffled)
+        planned = (self._packed_bytes, selection.planned_bytes, loose)
+        self._unplaced_bytes = row_bytes(*planned, shuffled=False)
+        self._row_bytes = row_bytes(*planned, shuffled=self.shuffle and not self.full)
         self.fragments = fit_fragments(self.source.fragments, max(1, int(self._budget.fragment / self.read_bytes)))
         self._largest = max((fragment.rows for fragment in self.fragments), default=1)
         if threads is not None and (not isinstance(threads, int) or threads < 1):
@@ -121,9 +122,7 @@ class Stream:
     def _loose_row_bytes(self) -> float:
         """Bytes of a row's lists and strings, the latter as Python objects."""
         layout = self.selection.layout
-        if not layout.loose:
-            return 0.0
-        return self.source.row_bytes(layout.loose) + 64 * len(layout.objects)
+        return self.source.row_bytes(layout.loose) + 64 * len(layout.objects) if layout.loose else 0.0
 
     def plan(self, epoch: int = 0, ranks: tuple[int, int] | None = None) -> Plan:
         """The order of every epoch, as integers, for the world size and rank given, or for those of this moment.
@@ -163,7 +162,7 @@ class Stream:
 
     def _first_rows(self) -> int:
         """Rows of the first chunk, so that the first batch comes soon: half a large fragment, or some small ones."""
-        few = int(FIRST_BYTES / self._row_bytes)
+        few = int(FIRST_BYTES / self._unplaced_bytes)
         return self._largest // 2 if self._largest >= few // 2 else few
 
     def _fragment_rows(self, epoch: int) -> tuple[int, ...]:
@@ -346,8 +345,8 @@ class Stream:
 
     def _blocks(self, plan: Plan) -> Pool:
         layout = self.selection.layout
-        batches = max(1, BLOCK_BYTES // max(1, plan.batch_rows * layout.row_bytes))
-        rows = plan.batch_rows * min(batches, max(1, plan.chunk_batches))
+        in_block = BLOCK_BYTES // max(1, plan.batch_rows * layout.row_bytes)
+        rows = plan.batch_rows * max(1, min(in_block, plan.chunk_batches))
         if self._pool is None or self._pool.rows != rows:
             keep = 4 + self._budget.window // max(1, rows * layout.row_bytes)
             self._pool = Pool(layout, rows, keep, plan.batch_rows if self._turned else None)
