@@ -15,7 +15,7 @@ from typing import Any
 from clock import Reading
 
 RESULTS = Path(__file__).parent / "results"
-_PACKAGES = ("rowmill", "torch", "polars", "pyarrow", "numpy", "numba", "tensordict", "tensorflow", "keras")
+_PACKAGES = ("rowmill", "torch", "polars", "pyarrow", "numpy", "tensordict", "tensorflow", "keras")
 
 
 class Journal:

@@ -49,7 +49,7 @@ def test_no_extra_replaces_the_pytorch_that_is_installed(project, extras):
 def test_the_constraints_keep_the_pytorch_that_is_tested(project):
     constraints = ROOT / "constraints.txt"
     pinned = re.search(r"^torch==(\S+)$", constraints.read_text(), re.M)[1]
-    assert f"\ntorch=={pinned}\n" in (ROOT / "requirements.txt").read_text()
+    assert f"\ntorch=={pinned}\n" in (ROOT / "requirements-demo.txt").read_text()
     assert version("torch").split("+")[0] == pinned
     assert "torch" not in resolved(project, "torch,lightning", "--constraint", str(constraints))
 

@@ -196,14 +196,6 @@ EXIT = textwrap.dedent("""
             next(iterator)
         return iterator
 
-    import numpy as np
-    from rowmill.feed import kernels, permute
-    permute.places(permute.permutation(4, 0).size, 0)  # compiled once, for all children
-    x, places, sizes = np.zeros(4), np.zeros(1, np.uint32), (np.full(1, 8), np.array([[0, 0, 0, 8, 1]]))
-    address = np.array([x.ctypes.data], np.uint64)
-    kernels.stacker(np.dtype("u8"), np.dtype("u8"), False)
-    kernels.deal(np.empty((0, 6), np.uint64), 0, 1, address, *sizes, places, 4, address.reshape(1, 1))
-
     running = {}
 
     def one_has_ended():

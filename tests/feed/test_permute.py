@@ -141,7 +141,7 @@ def test_a_line_is_a_permutation(total):
 
 @pytest.mark.parametrize("total", [2**31 + 7, 2**40 + 1, 2**62])
 def test_a_line_has_no_limit(total):
-    for first in (0, 2**31 - 5, total - 1000):
+    for first in (0, min(2**31 - 5, total - 1000), total - 1000):
         rows = permute.line(first, 1000, total, 7)
         assert rows.min() >= 0 and rows.max() < total and len(np.unique(rows)) == 1000
         assert abs(rows.mean() / total - 0.5) < 0.06  # 6 standard deviations

@@ -42,7 +42,7 @@ def cases():
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("table", "consumer", "megabytes"), cases())
-def test_resident_memory(tmp_path_factory, table, consumer, megabytes):
+def test_resident_memory(tmp_path_factory, capsys, table, consumer, megabytes):
     folder = tmp_path_factory.getbasetemp() / "memory"
     folder.mkdir(exist_ok=True)
     scale = "1.0" if FULL else "0.4"
@@ -59,6 +59,8 @@ def test_resident_memory(tmp_path_factory, table, consumer, megabytes):
     done = subprocess.run(command, capture_output=True, text=True, timeout=880, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])
+    with capsys.disabled():
+        print(f"\n{table}, {consumer}, {megabytes} MB: {found['over'] / 1e6:.0f} MB over the baseline", end=" ")
     if consumer != "map":  # which looks at 200 rows
         assert found["rows"] == found["wanted"]
     assert found["over"] <= 1.25e6 * megabytes, f"{found['over'] / 1e6:.0f} MB over the baseline"

@@ -13,7 +13,6 @@ import threading
 import polars as pl
 import pytest
 
-import rowmill
 from rowmill import Workflow, ops
 from rowmill.errors import ArgumentError, RowmillError, WorkflowFileError
 from rowmill.graph import save as saving
@@ -80,21 +79,9 @@ class Child:
             self._process = None
 
 
-def of_numba(event, what):
-    """Whether Numba does this when it loads a compiled kernel of Rowmill's from its cache."""
-    ours = what.startswith(os.path.dirname(rowmill.__file__))
-    if event == "open":
-        return ours and what.endswith((".nbi", ".nbc", ".py"))
-    known = ("('numba", "('copyreg'", "('builtins'", "('numpy", "('_codecs'", "('rowmill.statistics.kernels'")
-    return event == "pickle.find_class" and what.startswith(known)
-
-
 def violation(found):
     bad = found["ended"] not in ("worked", "refused", "failed")
-    events = [tuple(event) for event in found["events"]]
-    if any(event == "open" and what.endswith((".nbi", ".nbc")) for event, what in events):
-        events = [pair for pair in events if not of_numba(*pair)]  # a kernel from the compiler's own cache
-    return bad or events or found["mb"] > MEGABYTES or found["s"] > SECONDS
+    return bad or found["events"] or found["mb"] > MEGABYTES or found["s"] > SECONDS
 
 
 def test_crafted_workflows_do_no_harm(tmp_path):

@@ -1,10 +1,9 @@
 """A process that runs epochs in forked children, each of which may be killed or run out of disk at a given moment.
 
-Orders come as JSON lines, answers go as JSON lines. The parent imports everything and loads the compiled kernels, but
-never lets Polars start its threads, which a fork would not copy; so a child costs some 50 ms instead of a second.
+Orders come as JSON lines, answers go as JSON lines. The parent imports everything, but never lets Polars start its
+threads, which a fork would not copy; so a child costs some 50 ms instead of a second.
 """
 
-import ctypes
 import errno
 import json
 import os
@@ -14,46 +13,10 @@ import threading
 import time
 import warnings
 
-import llvmlite.binding
-import numpy as np
-
 from tests.store.common import digest, settle, stream
 
 EVENTS = ("open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.utime", "fcntl.", "mmap.", "os.truncate")
 CALLS = ("pwrite", "write", "fsync", "posix_fallocate", "ftruncate", "pread", "memfd_create")
-
-
-@ctypes.CFUNCTYPE(ctypes.c_ssize_t, ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_ssize_t, use_errno=True)
-def pwrite(handle, address, count, offset):
-    """What kernels are linked to instead of the system's: the `os.pwrite` of this moment. Each third is interrupted."""
-    global by_kernels
-    by_kernels += 1
-    if by_kernels % 3 == 0:
-        ctypes.set_errno(errno.EINTR)
-        return -1
-    try:
-        return os.pwrite(handle, (ctypes.c_char * count).from_address(address), offset)
-    except OSError as error:
-        ctypes.set_errno(error.errno)
-        return -1
-
-
-by_kernels = 0  # writes
-
-
-def link():
-    llvmlite.binding.add_symbol("pwrite", ctypes.cast(pwrite, ctypes.c_void_p).value)
-
-
-def warm():
-    from rowmill.feed import permute, rows
-    from rowmill.store import checksum
-
-    room, line = np.zeros(4096, np.uint8), np.array([[0, 0, 0, 8, 1]])
-    at = np.uint64(room.__array_interface__["data"][0])
-    targets = np.array([[at + np.uint64(512)]], np.uint64)
-    rows.copy_parts(np.array([at], np.uint64), np.array([8]), line, permute.places(2, 3), 4, targets)
-    checksum.digest(at, 100, np.uint64(0))
 
 
 class Counter:
@@ -117,7 +80,7 @@ def run(order):
         text = made.kept.text()
     counter.armed = False
     texts = [str(w.message) for w in seen]
-    counts = {"operations": counter.seen, "written": write[0], "by_kernels": by_kernels}
+    counts = {"operations": counter.seen, "written": write[0]}
     return {"digests": digests, "warnings": texts, **counts, "text": text}
 
 
@@ -152,8 +115,6 @@ def child(order, run=run):
 
 
 def main():
-    link()
-    warm()
     for line in sys.stdin:
         orders = json.loads(line)
         children = [child(order) for order in orders]

@@ -44,7 +44,7 @@ def test_the_same_bytes_as_without(tmp_path, settings):
 @pytest.mark.parametrize("row_group", [9000, 700])
 def test_pieces_of_many_strips(tmp_path, monkeypatch, row_group, last):
     """Packed, dealt, summed and written 256 rows at a time; the sums are those of whole pieces."""
-    monkeypatch.setattr(pack, "STRIP_BYTES", 1)
+    monkeypatch.setattr(pack, "TILE_BYTES", 1)
     frame = make_table(9003)
     ids = np.append(np.arange(9002), last)
     write_files(tmp_path / "table", frame.with_columns(pl.Series("id", ids)), files=2, row_group=row_group)

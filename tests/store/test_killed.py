@@ -58,7 +58,7 @@ def large(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def scalars(tmp_path_factory):
-    """A table without lists, which is packed by the kernel that writes it."""
+    """A table without lists."""
     folder = tmp_path_factory.mktemp("scalars")
     write_files(folder, make_table(700), row_group=400)
     return str(folder), epochs(stream(folder), 2)
@@ -72,7 +72,7 @@ def leftovers(cache):
 def test_killed_at_every_file_operation(forge, which, request, tmp_path):
     folder, wanted = request.getfixturevalue(which)
     (whole,) = forge({"folder": folder, "cache": str(tmp_path / "whole"), "epochs": 2})
-    assert whole["digests"] == wanted and whole["operations"] > 60 and whole["by_kernels"] >= 6
+    assert whole["digests"] == wanted and whole["operations"] > 60
     for at in range(1, whole["operations"] + 1, STEPS[which]):
         cache = str(tmp_path / str(at))
         order = {"folder": folder, "cache": cache, "epochs": 2}

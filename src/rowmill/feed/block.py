@@ -1,13 +1,13 @@
 """Where packed rows live: layouts, blocks of memory, and the batches that are slices of them.
 
 A `Layout` says which columns stand side by side in which matrix. A `Block` is one aligned allocation that holds all
-matrices of a few batches; a `Batch` is a view of it. A `Pool` lends blocks and takes one again only when nobody holds
-a view of it any more, so a batch that the user keeps is never overwritten.
+matrices of a few batches; a `Batch` is a view of it. A `Pool` lends blocks. Their memory returns to it when the last
+view of a block is gone, so a batch that the user keeps is never overwritten.
 """
 
 from __future__ import annotations
 
-import sys
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rowmill import _native
 
 SCRATCH = 16  # arrays of places, and to work them out; more than are ever in use at once
 ALIGNMENT = 64  # TensorFlow aborts the process on less; a cache line; enough for any vector unit
@@ -76,7 +78,7 @@ class Layout:
 class Block:
     """Room for `rows` rows of every matrix of a layout, row after row."""
 
-    __slots__ = ("layout", "matrices", "rows", "steps", "targets", "unit")
+    __slots__ = ("column_major", "layout", "matrices", "rows", "unit")
 
     turned = False
 
@@ -84,12 +86,11 @@ class Block:
         """`rooms`: for each matrix the bytes it is given, aligned for its dtype."""
         self.layout, self.rows = layout, rows
         self.unit = max(1, rows)  # rows that stand together
-        self.matrices: list[Array] = []
-        self.targets: list[NDArray[np.uint64]] = []  # where each unit of a matrix begins
-        self.steps = [0] * len(layout.matrices)  # bytes from a column to the next, of matrices on their sides; else 0
-        for matrix, room in zip(layout.matrices, rooms, strict=True):
-            self.matrices.append(room.view(matrix.dtype).reshape(rows, matrix.width))
-            self.targets.append(np.array([room.__array_interface__["data"][0]], np.uint64))
+        self.column_major = [False] * len(layout.matrices)
+        self.matrices: list[Array] = [
+            room.view(matrix.dtype).reshape(rows, matrix.width)
+            for matrix, room in zip(layout.matrices, rooms, strict=True)
+        ]
 
     @classmethod
     def within(cls, layout: Layout, rows: int, memory: NDArray[np.uint8]) -> Block:
@@ -102,9 +103,9 @@ class Block:
         return cls.within(layout, rows, np.empty(cls.nbytes(layout, rows), np.uint8))
 
     @property
-    def addresses(self) -> list[int]:
-        """Where each matrix begins."""
-        return [int(targets[0]) for targets in self.targets]
+    def units(self) -> list[Array]:
+        """Each matrix as (units, rows, columns), or as (units, columns, rows) where it is column-major."""
+        return [matrix[np.newaxis] for matrix in self.matrices]
 
     @staticmethod
     def nbytes(layout: Layout, rows: int) -> int:
@@ -134,23 +135,24 @@ class TurnedBlock(Block):
         parts, size = turned_parts(layout.matrices, batch_rows)
         room = carved(memory, [rows // batch_rows * size])[0]
         self._batches = room.reshape(rows // batch_rows, size)
-        begins = np.arange(len(self._batches), dtype=np.uint64) * np.uint64(size)
-        begins += np.uint64(room.__array_interface__["data"][0])
-        self.matrices, self.targets, self.steps = [], [], []
+        self.matrices, self.column_major = [], []
         for matrix, (start, step) in zip(layout.matrices, parts, strict=True):
             shape = (matrix.width, step // matrix.dtype.itemsize) if step else (batch_rows, matrix.width)
             nbytes = shape[0] * shape[1] * matrix.dtype.itemsize
             given = self._batches[:, start : start + nbytes].view(matrix.dtype)
             self.matrices.append(given.reshape(len(given), *shape))
-            self.targets.append(begins + np.uint64(start))
-            self.steps.append(step)
+            self.column_major.append(step > 0)
+
+    @property
+    def units(self) -> list[Array]:
+        return self.matrices
 
     def view(self, first: int, rows: int) -> list[Array]:
         """Rows `first` and on, all of one batch, of every matrix."""
         number, first = divmod(first, self.unit)
         return [
-            matrix[number, :, first : first + rows] if step else matrix[number, first : first + rows]
-            for matrix, step in zip(self.matrices, self.steps, strict=True)
+            matrix[number, :, first : first + rows] if column_major else matrix[number, first : first + rows]
+            for matrix, column_major in zip(self.matrices, self.column_major, strict=True)
         ]
 
     def joined(self, first: int, rows: int) -> Array | None:
@@ -161,18 +163,18 @@ class Blocks(tuple[Block, ...]):
     """The blocks of a chunk, for those who write rows to places in it."""
 
     @property
-    def unit(self) -> int:
-        return self[0].unit
-
-    @property
     def layout(self) -> Layout:
         return self[0].layout
 
+    @property
+    def column_major(self) -> list[bool]:
+        return self[0].column_major
+
     @cached_property
-    def targets(self) -> NDArray[np.uint64]:
-        """For each matrix where its units begin, over all blocks."""
-        begins = zip(*(block.targets for block in self), strict=True)
-        return np.array([np.concatenate(each) for each in begins], np.uint64)
+    def destination(self) -> _native.Destination:
+        """All of them, for the functions that write rows."""
+        arrays = list(zip(*(block.units for block in self), strict=True))
+        return _native.Destination(arrays, self.column_major, self[0].unit)
 
 
 def turned_parts(matrices: Sequence[Matrix], batch_rows: int) -> tuple[list[tuple[int, int]], int]:
@@ -200,27 +202,43 @@ def carved_bytes(sizes: Sequence[int]) -> int:
     return ALIGNMENT + sum(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)
 
 
-class Memory:
-    """Lends memory; it returns by itself when the last view of it is gone, and is lent again.
+class _Lease:
+    """Memory that is lent. The arrays made of it, and whatever is made of those, keep it alive; its end returns it."""
 
-    NumPy views and the tensors made of them hold a reference to the allocation they look into, so its reference count
-    says whether anybody still can see it. Memory that comes fresh from the system costs more than most of what we do
-    with it.
+    __slots__ = ("__array_interface__", "_memory", "_returned")
+
+    def __init__(self, memory: NDArray[np.uint8], returned: deque[NDArray[np.uint8]]) -> None:
+        self.__array_interface__ = memory.__array_interface__
+        self._memory, self._returned = memory, returned
+
+    def __del__(self) -> None:
+        self._returned.append(self._memory)
+
+
+class Memory:
+    """Lends memory, and lends it again once the last view of it is gone.
+
+    NumPy views and the tensors made of them hold the `_Lease` they look into. Memory that comes fresh from the system
+    costs more than most of what we do with it. Needs no lock: a `deque` takes and gives in one step.
     """
 
     def __init__(self, keep: int) -> None:
-        self.keep = keep  # allocations worth remembering
-        self._held: list[NDArray[np.uint8]] = []
+        self._free: deque[NDArray[np.uint8]] = deque(maxlen=keep)  # allocations worth remembering
 
     def take(self, size: int) -> NDArray[np.uint8]:
-        """At least `size` bytes that nobody looks into. Needs no lock: a thread that looks is a holder to others."""
-        for memory in self._held:
-            if memory.size >= size and sys.getrefcount(memory) == 3:  # the list, the loop variable, the call
+        """At least `size` bytes that nobody else looks into."""
+        return np.asarray(_Lease(self._found(size), self._free))
+
+    def _found(self, size: int) -> NDArray[np.uint8]:
+        for _ in range(len(self._free)):
+            try:
+                memory = self._free.popleft()
+            except IndexError:  # another thread took it
+                break
+            if memory.size >= size:
                 return memory
-        memory = np.empty(size, np.uint8)
-        if len(self._held) < self.keep:
-            self._held.append(memory)
-        return memory
+            self._free.append(memory)
+        return np.empty(size, np.uint8)
 
     def empty(self, count: int, dtype: Any) -> Array:
         """As `np.empty`."""
@@ -256,4 +274,4 @@ class Batch:
     objects: Mapping[str, Array] = field(default_factory=dict)
     turned: bool = False  # whether a matrix has a row for each column
     joined: Array | None = None  # the bytes of all matrices, where they stand as `turned_parts` says
-    padding: int = 0  # rows at the end that repeat others, so that all ranks take the same number of steps
+    padding: int = 0  # rows of zeros at the end, so that all ranks take the same number of steps

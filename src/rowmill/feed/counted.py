@@ -35,7 +35,6 @@ def _counting(batches: Any, position: Position, number: int) -> Iterator[T]:
         for batch in batches:
             position.batch += 1
             yield batch
-            del batch
         position.epoch, position.batch = position.epoch + 1, 0
     finally:
         batches.close()

@@ -96,31 +96,34 @@ class Feed:
             self._stats.begin()
             _running.add(self)
             self._threads.start(self._work)
-            for number, chunk in enumerate(self._chunks):
-                filling, complete = self._wait(number)
-                self._stats.ready(-chunk.rows)
-                if complete < chunk.batches:
-                    filling.finish(complete)
-                for index in range(max(0, self._first_batch - chunk.first_batch), complete):
-                    if not filling.has(index):
-                        filling.refill(index, complete, self._read, self._relieve)
-                    batch = filling.batch(index)
-                    self._stats.count(batch.rows, batch.padding)
-                    yield batch
-                    del batch  # or its block would seem to be in use
-                    if os.getpid() != self._pid:
-                        raise ForkedError(
-                            "this iterator was started in another process, whose threads a fork does not copy; "
-                            "start a new one here with iter(loader)"
-                        )
-                if complete < chunk.batches:
-                    assert self._failure is not None
-                    raise self._failure.error
-                del filling  # and with it the last hold on its blocks
+            for number in range(len(self._chunks)):
+                yield from self._batches_of(number)
                 self._release(number)
         finally:
             self._closed = True  # before any call, which could be interrupted
             self.close()
+
+    def _batches_of(self, number: int) -> Iterator[Batch]:
+        """The batches of a chunk, from `first_batch` on. Raises the failure that made it incomplete."""
+        filling, complete = self._wait(number)
+        chunk = self._chunks[number]
+        self._stats.ready(-chunk.rows)
+        if complete < chunk.batches:
+            filling.finish(complete)
+        for index in range(max(0, self._first_batch - chunk.first_batch), complete):
+            if not filling.has(index):
+                filling.refill(index, complete, self._read, self._relieve)
+            batch = filling.batch(index)
+            self._stats.count(batch.rows, batch.padding)
+            yield batch
+            if os.getpid() != self._pid:
+                raise ForkedError(
+                    "this iterator was started in another process, whose threads a fork does not copy; "
+                    "start a new one here with iter(loader)"
+                )
+        if complete < chunk.batches:
+            assert self._failure is not None
+            raise self._failure.error
 
     def close(self) -> None:
         """Cancel what is under way and wait for the threads to end. Harmless when done twice, or in a forked child."""

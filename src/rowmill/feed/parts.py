@@ -1,6 +1,7 @@
 """How rows that are packed in one layout become the matrices of another: a packed matrix may hold several of them.
 
-Comes in: two layouts of the same columns. Goes out: a line of integers for each matrix that is wanted, for kernels.
+Comes in: two layouts of the same columns. Goes out: a line of integers for each matrix that is wanted, as
+`_native.copy_rows` takes them.
 Called by `pack`, and by the store.
 """
 

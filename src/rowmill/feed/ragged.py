@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numba import njit
 from numpy.typing import NDArray
 
+from rowmill import _native
 from rowmill.feed.block import Array
 
 _LARGE = 1 << 20
@@ -39,7 +39,7 @@ def lists(pieces: Sequence[Piece], rows: int) -> Ragged:
         source, starts = values_and_offsets(series)
         if values is None:
             values = _empty(int(offsets[-1]), source.dtype)
-        _copy_lists(_bits(source), starts, places, offsets, _bits(values))
+        _native.copy_lists(source, starts, places, offsets, values)
     return np.empty(0, np.int64) if values is None else values, offsets
 
 
@@ -72,7 +72,7 @@ def nbytes(series: pl.Series) -> float:
 def values_and_offsets(series: pl.Series) -> Ragged:
     """The leaves of a list column and where each row's begin, as NumPy arrays that look into the column."""
     arrow = series.alias("values").rechunk().to_arrow()  # no Arrow field has a name with a NUL in it
-    offsets = arrow.offsets.to_numpy()
+    offsets = arrow.offsets.to_numpy().astype(np.int64, copy=False)
     return arrow.values.to_numpy(zero_copy_only=False), offsets
 
 
@@ -81,17 +81,3 @@ def slice_rows(column: Ragged, first: int, last: int) -> Ragged:
     values, offsets = column
     own = offsets[first : last + 1]
     return values[own[0] : own[-1]], own - own[0]
-
-
-def _bits(array: Array) -> Array:
-    """The array, or its bits where Numba has no such number."""
-    return array.view(np.uint16) if array.dtype == np.float16 else array
-
-
-@njit(nogil=True, cache=True)
-def _copy_lists(source: Any, starts: Any, places: Any, offsets: Any, values: Any) -> None:
-    for row in range(places.size):
-        target = offsets[places[row]]
-        for i in range(starts[row], starts[row + 1]):
-            values[target] = source[i]
-            target += 1

@@ -156,7 +156,6 @@ def _ahead(batches: Iterator[Any]) -> Iterator[Any]:
         waiting: deque[Any] = deque()
         for batch in batches:
             waiting.append(batch)
-            del batch
             if len(waiting) > AHEAD:
                 yield waiting.popleft()
         while waiting:

@@ -74,10 +74,7 @@ class MadeStream(KerasStream):
     def _made(self, batches: Iterator[Batch], make: Tensors) -> Iterator[Any]:
         try:
             for batch in batches:
-                result = self._form.tensors(batch, make)
-                del batch
-                yield result
-                del result
+                yield self._form.tensors(batch, make)
         finally:
             cast("Any", batches).close()
 

@@ -247,10 +247,7 @@ class Streamed(Displayed):
     def _batches(self, batches: Iterator[Batch]) -> Iterator[Any]:
         try:
             for batch in batches:
-                result = self._mapped(self._tensors(batch))
-                del batch  # the tensors alone shall hold its block
-                yield result
-                del result
+                yield self._mapped(self._tensors(batch))
         finally:
             cast("Any", batches).close()
 

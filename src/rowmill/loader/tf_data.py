@@ -31,12 +31,10 @@ def of_matrices(batches: Callable[[], Iterator[Batch]], form: Any, length: int, 
     def turned() -> Iterator[Any]:
         for batch in batches():
             arrays = sides.of(batch)
-            del batch
             yield tuple(
                 array if m.widths or not upright else array[:, :, None]
                 for m, array in zip(matrices, arrays, strict=True)
             )
-            del arrays
 
     def columns(*tensors: Any) -> Any:
         features, target, *weight = form.tensors(Batch(0, []), Unpacked(matrices, tensors))

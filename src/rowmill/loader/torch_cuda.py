@@ -97,7 +97,6 @@ def transferred(batches: Iterator[Any], cuda: Cuda) -> Iterator[Any]:
             for number, batch in enumerate(batches):
                 slot = slots[number % SLOTS]
                 sent = slot.send(batch, stream)
-                del batch
                 with changed:
                     ready.append((sent, slot.event))
                     changed.notify_all()
@@ -125,7 +124,6 @@ def transferred(batches: Iterator[Any], cuda: Cuda) -> Iterator[Any]:
             current.wait_event(event)
             _keep(sent, current)
             yield sent
-            del sent
         if state["error"] is not None:
             raise state["error"]
     finally:

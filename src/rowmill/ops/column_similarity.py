@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from rowmill import _native
 from rowmill.errors import ArgumentError
 from rowmill.graph.operator import Call, Fitted, Inputs, Operator, Output
 from rowmill.schema import ColumnSchema, Tags
@@ -53,11 +54,10 @@ class ColumnSimilarity(Operator):
             yield Output(column, Call(self._compared, given, self.label))
 
     def _compared(self, given: list[pl.Series]) -> pl.Series:
-        from rowmill.statistics import kernels
-
         left, right = (side.cast(pl.Int64).fill_null(-1).to_numpy() for side in given)
         alike = np.empty(len(left))
-        kernels.dot_rows(left, right, *self._sides, alike)
+        a, b = self._sides
+        _native.dot_rows(left, right, *a, *b, alike)
         return pl.Series("sim", alike)
 
 

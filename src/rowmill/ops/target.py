@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
+from rowmill import _native
 from rowmill.errors import ArgumentError
 from rowmill.graph.operator import ROW, ROWS, Call, Fitted, Inputs, Output, StatOperator, Value, numeric
 from rowmill.graph.selector import members
@@ -193,10 +194,8 @@ class TargetEncoding(StatOperator):
 
 
 def _drawn(rows: pl.Series, *, seed: int, folds: int) -> pl.Series:
-    from rowmill.statistics import kernels
-
     drawn = np.empty(len(rows), np.uint8)
-    kernels.draw_folds(rows.to_numpy(), seed, folds, drawn)
+    _native.draw_folds(rows.cast(pl.Int64).to_numpy(), seed % (1 << 64), folds, drawn)
     return pl.Series(FOLD, drawn)
 
 

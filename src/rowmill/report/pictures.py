@@ -14,7 +14,7 @@ from rowmill.feed.stats import Moment, RunReport
 from rowmill.report.facts import ColumnFacts, TableFacts
 
 if TYPE_CHECKING:
-    from rowmill.feed.explain import PlanReport  # loads numba
+    from rowmill.feed.explain import PlanReport
 
 MOST_BARS = 16  # of the columns of a wide table; the table beside the picture has them all
 STRETCHES = 40  # of time in a picture of a run

@@ -21,7 +21,7 @@ from rowmill.report.table import SAMPLE_ROWS, measure_table
 from rowmill.sources.paths import local_path
 
 if TYPE_CHECKING:
-    from rowmill.feed.explain import PlanReport  # loads numba
+    from rowmill.feed.explain import PlanReport
     from rowmill.loader.streamed import Streamed
 
 

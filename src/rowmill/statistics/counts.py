@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rowmill import _native
 from rowmill.sources.names import columns, frame_of
 from rowmill.statistics.moments import leaves
 from rowmill.statistics.spill import Spilled, shards
@@ -224,29 +225,23 @@ class Tally:
         self.counts = np.zeros(slots, np.int64)
 
     def count(self, values: NDArray[np.int64]) -> None:
-        from rowmill.statistics import kernels
-
         at = 0
         while True:
             room = int(len(self.keys) * _FULL)
-            at, self.used = kernels.count_into(values, at, self.keys, self.counts, self.used, room)
+            at, self.used = _native.count_into(values, at, self.keys, self.counts, self.used, room)
             if at == len(values):
                 return
             self._grow(4 if self.used < 1 << 20 else 2)
 
     def _grow(self, times: int) -> None:
-        from rowmill.statistics import kernels
-
         keys, counts = self.keys, self.counts
         self.keys, self.counts = np.empty(len(keys) * times, np.int64), np.zeros(len(keys) * times, np.int64)
-        kernels.put_counts(keys, counts, self.keys, self.counts)
+        _native.put_counts(keys, counts, self.keys, self.counts)
 
     def add(self, other: Tally) -> None:
-        from rowmill.statistics import kernels
-
         while self.used + other.used > len(self.keys) * _FULL:
             self._grow(2)
-        self.used += kernels.put_counts(other.keys, other.counts, self.keys, self.counts)
+        self.used += _native.put_counts(other.keys, other.counts, self.keys, self.counts)
 
     def frame(self, name: str) -> pl.DataFrame:
         """The values and their counts."""
@@ -258,11 +253,9 @@ class Tally:
         return {"dtype": self.dtype, "keys": self.keys[there], "counts": self.counts[there]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        from rowmill.statistics import kernels
-
         needed = max(_START, int(len(state["keys"]) / _FULL) + 1)
         self.__init__(state["dtype"], 1 << (needed - 1).bit_length())  # type: ignore[misc]
-        self.used = kernels.put_counts(state["keys"], state["counts"], self.keys, self.counts)
+        self.used = _native.put_counts(state["keys"], state["counts"], self.keys, self.counts)
 
 
 def rank(counted: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:

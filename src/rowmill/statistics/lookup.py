@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rowmill import _native
 from rowmill.errors import ColumnError
 from rowmill.statistics.values import hashes, is_whole, whole, without_nan
 
@@ -49,16 +50,15 @@ class Lookup:
         raise AssertionError("keys that are there twice")
 
     def _build(self, numbers: NDArray[np.int64], skip: int) -> None:
-        from rowmill.statistics import kernels
-
-        self._bits = max(4, (2 * len(numbers) - 1).bit_length())
         if skip >= 0:  # the null's place: a key that nothing else has is as good as none
             numbers = numbers.copy()
             numbers[skip] = _unused(numbers)
         self._spare = numbers[skip] if skip >= 0 else None
         low, high = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
         self._narrow = _INT32.min <= low and high <= _INT32.max
-        self._table = (kernels.pack_keys if self._narrow else kernels.wide_keys)(numbers, self._bits)
+        slots = 1 << max(4, (2 * len(numbers) - 1).bit_length())
+        self._table = np.zeros(slots if self._narrow else 2 * slots, np.int64)
+        (_native.build_narrow_index if self._narrow else _native.build_wide_index)(numbers, self._table)
 
     def find(self, columns: Sequence[pl.Series]) -> NDArray[np.int32]:
         """The places of these rows. The columns are those of the keys, in their order and of a type that fits."""
@@ -87,10 +87,8 @@ class Lookup:
         return places
 
     def _places(self, numbers: NDArray[np.int64]) -> NDArray[np.int32]:
-        from rowmill.statistics import kernels
-
         places = np.empty(len(numbers), np.int32)
-        (kernels.find_packed if self._narrow else kernels.find_wide)(numbers, self._table, self._bits, places)
+        (_native.find_narrow if self._narrow else _native.find_wide)(numbers, self._table, places)
         if self._spare is not None:
             places[numbers == self._spare] = -1
         return places

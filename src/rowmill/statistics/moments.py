@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from rowmill import _native
+
 SCALE = 1074  # the smallest float is 2^-1074
 
 
@@ -100,14 +102,12 @@ def leaves(series: pl.Series) -> pl.Series:
 
 def sums(values: pl.Series) -> Sums:
     """The sums of a column's values."""
-    from rowmill.statistics import kernels
-
     whole = values.dtype == pl.Boolean or (values.dtype.is_integer() and values.dtype not in (pl.UInt64, pl.Int128))
     wanted = pl.Int64 if whole else values.dtype if values.dtype == pl.UInt64 else pl.Float64
-    present = values.drop_nulls().cast(wanted)  # few kinds, as each takes a second to compile
+    present = values.drop_nulls().cast(wanted)
     low = np.zeros(72, np.int64)
     high = np.zeros(138, np.int64)
-    finite, infinite = kernels.add_powers(present.to_numpy(), low, high)
+    finite, infinite = _native.add_powers(present.to_numpy(), low, high)
     missing = len(values) - finite - infinite
     return Sums(finite, _whole(low), _whole(high), missing, infinite)
 

@@ -13,6 +13,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rowmill import _native
+
 _NULL = -0x6E756C6C  # what a null is hashed as
 VERSION = 1  # of the hash; a saved workflow says which it was made with
 
@@ -58,20 +60,18 @@ def without_nan(values: pl.Series) -> pl.Series:
 
 def hashes(columns: Sequence[pl.Series], seed: int = 0) -> NDArray[np.uint64]:
     """A 64-bit hash of each row of these columns. Nulls have a hash of their own; 1, 1.0 and True differ from '1'."""
-    from rowmill.statistics import kernels
-
     mixed = np.full(len(columns[0]), seed, np.uint64)
     for column in (without_nan(each.alias("values")) for each in columns):
         nulls = column.is_null().to_numpy() if column.null_count() else None
         before = None if nulls is None else mixed[nulls]
         if is_whole(column.dtype):
-            kernels.hash_numbers(whole(column).fill_null(0).to_numpy(), mixed)
+            _native.hash_numbers(whole(column).fill_null(0).to_numpy(), mixed)
         elif column.dtype.is_float():
-            kernels.hash_numbers(column.cast(pl.Float64).fill_null(0.0).to_numpy().view(np.int64), mixed)
+            _native.hash_numbers(column.cast(pl.Float64).fill_null(0.0).to_numpy().view(np.int64), mixed)
         else:
-            kernels.hash_bytes(*_bytes(column), mixed)
+            _native.hash_bytes(*_bytes(column), mixed)
         if before is not None:
-            kernels.hash_numbers(np.full(len(before), _NULL), before)
+            _native.hash_numbers(np.full(len(before), _NULL), before)
             mixed[nulls] = before
     return mixed
 

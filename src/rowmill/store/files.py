@@ -1,5 +1,4 @@
-"""The few things a store does to files, each one call of the system: everything that can fail or be killed is here,
-but for the writes of an epoch (`kernels.hand_on`).
+"""The few things a store does to files, each one call of the system: everything that can fail or be killed is here.
 
 Locks are the kernel's and die with the process. A folder in use is held with a shared `flock`; rows that are being
 written are held with a byte-range lock in which a row is a byte, so any run of rows can be claimed. Called by `store`

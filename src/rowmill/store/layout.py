@@ -24,7 +24,7 @@ from rowmill.errors import DamagedStoreError
 from rowmill.feed.block import Layout, Matrix
 from rowmill.store.pieces import Piece
 
-FORMAT = 3
+FORMAT = 4
 BUILDING = ".building"
 MANIFEST, META, LISTS = "manifest.json", "meta.json", "lists"
 MOST_TEXT = 64 << 20  # bytes of a manifest or journal, whatever the table

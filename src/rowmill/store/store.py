@@ -197,19 +197,23 @@ class Store:
         self._check_sizes()
         if self.missing(first, rows) or not self.verify(first, rows):
             return None
-        addresses = [
-            _address(held) + first * matrix.row_bytes
-            for held, matrix in zip(self.maps, self.shape.layout.matrices, strict=True)
-        ]
+        matrices = [matrix[first : first + rows] for matrix in self._matrices]
         with self._lock:
             pieces = self.pieces.over(first, rows)
-        return Mapped(self.shape.layout, rows, addresses, self.maps, self._lists.frame(pieces, first, rows))
+        return Mapped(self.shape.layout, rows, matrices, self._lists.frame(pieces, first, rows))
 
     def gathered(self, rows: NDArray[np.int64]) -> Gathered:
         """Rows by number, in any order. The store must be complete, and verified."""
         self._check_sizes()
-        addresses = [_address(held) for held in self.maps]
-        return Gathered(self.shape.layout, rows, addresses, self.maps, self._lists.gather(rows))
+        return Gathered(self.shape.layout, rows, self._matrices, self._lists.gather(rows))
+
+    @property
+    def _matrices(self) -> list[Array]:
+        """The maps as row-major matrices."""
+        return [
+            held.view(matrix.dtype).reshape(self.shape.rows, matrix.width)
+            for held, matrix in zip(self.maps, self.shape.layout.matrices, strict=True)
+        ]
 
     def verify(self, first: int, rows: int) -> bool:
         """Sum what has not been summed yet. False if a piece of an unfinished store was bad, and is now missing."""
@@ -269,11 +273,6 @@ class Store:
     def room(self) -> NDArray[np.uint8]:
         """Memory to pack rows in, at most a piece of them."""
         return self.scratch.take(Block.nbytes(self.shape.layout, self.shape.piece_rows))
-
-    @property
-    def handles(self) -> list[int]:
-        """The open file of each matrix."""
-        return [handle for handle, _ in self._files]
 
     def private_maps(self) -> list[NDArray[np.uint8]]:
         """Each matrix's bytes, mapped anew so that writes stay with this process and reach no file."""
@@ -354,10 +353,6 @@ class Store:
             for name in files.names_in(beside):
                 if name.endswith(".part"):
                     os.unlink(name, dir_fd=beside)
-
-
-def _address(held: NDArray[np.uint8]) -> int:
-    return int(held.__array_interface__["data"][0])
 
 
 def _json(content: dict[str, Any]) -> bytes:

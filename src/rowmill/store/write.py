@@ -1,13 +1,12 @@
 """Write-through: decoded rows go to their store and to their batches in one pass.
 
 Comes in: a decoded fragment and the store that lacks some of its rows. Goes out: nothing; blocks are filled, and pieces
-written. Same type as `feed.pack.Columns`. A strip of rows is packed once into memory that stays in the cache; from
-there it is dealt to the batches, summed, and written (`kernels.hand_on`).
+written. Same type as `feed.pack.Columns`. A piece of rows is packed once; from there it is copied to the batches, a
+tile at a time, and then written and summed.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
@@ -15,18 +14,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rowmill.errors import DtypeError
-from rowmill.feed.block import Array, Blocks
-from rowmill.feed.pack import Columns, Way, strip_rows
+from rowmill.feed.block import Array, Block, Blocks
+from rowmill.feed.pack import Columns
 from rowmill.feed.ragged import values_and_offsets
-from rowmill.store.checksum import LANES
-from rowmill.store.kernels import UNFIT, hand_on
 from rowmill.store.pieces import Piece
 from rowmill.store.read import summed
 from rowmill.store.store import Store
 from rowmill.store.windows import Windows
-
-SUMMED_ROWS = 4 * LANES  # of any size give each lane of a checksum as many words
-NO_ORDERS = np.empty((0, 6), np.uint64)
 
 
 def keep(store: Store, fragments: Iterable[WriteThrough]) -> None:
@@ -59,13 +53,13 @@ class WriteThrough:
         done, left = start, start + len(places)
         try:
             with self._store.claim(self._first + start, len(places)) as gaps:
-                pieces, way = list[Piece](), _Way(self._store, blocks)
+                pieces = list[Piece]()
                 for first, rows in self._cut(gaps):
                     if done < first:
                         self._columns.deal(done, places[done - start : first - start], blocks)
                         done = first
                     to = places[first - start : first - start + rows]
-                    checksum = way.hand_on(self._stored, first, to, self._first + first)
+                    checksum = self._deal_and_write(first, to, blocks)
                     done = first + rows
                     pieces.append(self._piece(first, rows, checksum))
                 self._store.record(pieces)
@@ -73,11 +67,19 @@ class WriteThrough:
             self._failed(error)
         self._columns.deal(done, places[done - start : left - start], blocks)
 
+    def _deal_and_write(self, first: int, places: NDArray[np.uint32], blocks: Blocks) -> int:
+        """Write rows `first` and on, at most a piece, to their places and to the store. Returns their checksum."""
+        if not self._stored.layout.matrices:
+            return 0
+        packed = Block.within(self._stored.layout, len(places), self._store.room())
+        self._stored.deal_and_keep(first, places, blocks, packed)
+        return self._store.write(self._first + first, packed.matrices)
+
     def keep(self, windows: Windows) -> Iterator[Piece]:
         """Pack all rows for the store, and for nothing else. They are claimed by the caller, who writes and records."""
         for first, rows in self._cut([(self._first, self.rows)]):
             packed = windows.block(self._first + first, rows)
-            self._stored.stack(first, packed)
+            self._stored.pack(first, packed)
             yield self._piece(first, rows, summed(packed.matrices))
 
     def _cut(self, gaps: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -103,32 +105,6 @@ class WriteThrough:
             own = np.ascontiguousarray(values[offsets[0] : offsets[-1]])
             found.append((own, np.diff(offsets).astype(np.int64)))
         return found
-
-
-class _Way(Way):
-    """The same, and on to the files of a store."""
-
-    def __init__(self, store: Store, blocks: Blocks) -> None:
-        strip = strip_rows(store.shape.layout, store.shape.piece_rows, SUMMED_ROWS)
-        super().__init__(store.shape.layout, blocks, strip, store.room())
-        self._files = np.array(store.handles, np.int32)
-
-    def hand_on(self, columns: Columns, first: int, places: NDArray[np.uint32], start: int) -> int:
-        """Pack rows `first` and on of the columns, and write them to places, and to the store as rows `start` and on.
-        Returns their checksum."""
-        if not columns.layout.matrices:
-            return 0
-        orders, checksum, error = columns.orders(first, len(places)), 0, UNFIT
-        if orders is not None:
-            _, packed = self.packed(self.strip)
-            checksum, error = hand_on(*orders, self.strip, *packed, places, *self.to, self._files, start)
-        if error == UNFIT:
-            block, packed = self.packed(len(places))
-            columns.stack(first, block)
-            checksum, error = hand_on(NO_ORDERS, 0, len(places), *packed, places, *self.to, self._files, start)
-        if error:
-            raise OSError(int(error), os.strerror(error))
-        return int(checksum)
 
 
 def _sliced(frame: pl.DataFrame, name: str, first: int, rows: int) -> pl.Series:
