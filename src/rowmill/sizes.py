@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import re
+from pathlib import Path
 from typing import Any
 
 from rowmill.errors import ArgumentError
@@ -35,8 +36,13 @@ def parse_memory(size: int | float | str) -> int:
 
 
 def total_memory() -> int:
-    """The memory of this machine in bytes."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """The memory of this machine in bytes, or of the container it is."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+    except OSError:  # no control group, or none of version 2
+        return physical
+    return min(physical, int(limit)) if limit.isdigit() else physical
 
 
 def cores() -> int:

@@ -24,7 +24,7 @@ Separator = Annotated[str | None, typer.Option(help="CSV: what separates fields.
 NullValues = Annotated[
     list[str] | None, typer.Option("--null-values", help="CSV: texts that mean null, separated by commas: NA,?,-.")
 ]
-Memory = Annotated[str, typer.Option(help="What loading may take, such as 1GB.")]
+Memory = Annotated[str, typer.Option(help="What loading may take, such as 1GB; auto: what the cores need.")]
 
 
 def emit(content: Any) -> None:

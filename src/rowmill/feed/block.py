@@ -8,7 +8,7 @@ view of a block is gone, so a batch that the user keeps is never overwritten.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -23,6 +23,7 @@ ALIGNMENT = 64  # TensorFlow aborts the process on less; a cache line; enough fo
 BLOCK_BYTES = 16 << 20  # huge pages (from 4 MB on) spared a 10-column table a quarter of its packing
 
 Array = NDArray[Any]
+Allocate = Callable[[int], NDArray[np.uint8]]  # of so many bytes
 
 
 @dataclass(frozen=True)
@@ -202,6 +203,10 @@ def carved_bytes(sizes: Sequence[int]) -> int:
     return ALIGNMENT + sum(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)
 
 
+def _allocate(size: int) -> NDArray[np.uint8]:
+    return np.empty(size, np.uint8)
+
+
 class _Lease:
     """Memory that is lent. The arrays made of it, and whatever is made of those, keep it alive; its end returns it."""
 
@@ -222,8 +227,9 @@ class Memory:
     costs more than most of what we do with it. Needs no lock: a `deque` takes and gives in one step.
     """
 
-    def __init__(self, keep: int) -> None:
+    def __init__(self, keep: int, allocate: Allocate = _allocate) -> None:
         self._free: deque[NDArray[np.uint8]] = deque(maxlen=keep)  # allocations worth remembering
+        self._allocate = allocate
 
     def take(self, size: int) -> NDArray[np.uint8]:
         """At least `size` bytes that nobody else looks into."""
@@ -238,7 +244,7 @@ class Memory:
             if memory.size >= size:
                 return memory
             self._free.append(memory)
-        return np.empty(size, np.uint8)
+        return self._allocate(size)
 
     def empty(self, count: int, dtype: Any) -> Array:
         """As `np.empty`."""
@@ -249,12 +255,14 @@ class Memory:
 class Pool:
     """Lends blocks of one size, and memory to work in."""
 
-    def __init__(self, layout: Layout, rows: int, keep: int, turned: int | None = None) -> None:
+    def __init__(
+        self, layout: Layout, rows: int, keep: int, turned: int | None = None, allocate: Allocate | None = None
+    ) -> None:
         self.layout = layout
         self.rows = rows
         self.turned = turned
         self.scratch = Memory(SCRATCH)
-        self._blocks = Memory(keep)  # beyond so many the user is collecting batches
+        self._blocks = Memory(keep, allocate or _allocate)  # beyond so many the user is collecting batches
 
     def take(self) -> Block:
         """A block that nobody looks into."""

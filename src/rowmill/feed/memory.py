@@ -9,8 +9,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Literal
 
+from rowmill.sizes import parse_memory, total_memory
+
+Memory = int | float | str | Literal["auto"]
+COMMON = 10**9  # the memory setting from which the order of several ranks follows with "auto"
 # Lists and strings are in memory as decoded, put in order, and in the batch of the training loop. Chunks are planned
 # with a little more: those whose rows are as large as planned stay below the limit (2 / 3.2 of the memory of chunks).
 _LOOSE_COPIES = 3.2
@@ -26,14 +32,43 @@ def row_bytes(packed: float, planned: float, loose: float, *, shuffled: bool) ->
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The memory setting, divided. Depends on nothing else, so the order of rows does not change with the threads."""
+    """The memory setting, divided. Fragments and chunks depend on nothing else, so the order of rows does not change
+    with the threads.
+
+    `common`: what fragments, and the chunks of several ranks, are planned for. Differs from `total` with "auto" only:
+    ranks on different machines must agree on the order without a message.
+    """
 
     total: int
+    common: int
+    automatic: bool = False
+
+    @classmethod
+    def of(cls, memory: Memory, cores: int, fragment_bytes: float, machine: int | None = None) -> Budget:
+        """The budget of a setting. "auto": what so many cores need that decode fragments of this size, at least 1 GB,
+        and at most a quarter of the machine's memory (not of what is free of it: the order of rows would change with
+        what else is running)."""
+        if memory != "auto":
+            total = parse_memory(memory)
+            return cls(total, total)
+        needed = 6 * cores * min(fragment_bytes, COMMON / 12)
+        most = (total_memory() if machine is None else machine) // 4
+        return cls(min(most, max(COMMON, int(needed))), COMMON, automatic=True)
 
     @property
     def chunk(self) -> int:
         """The most bytes of packed rows that are shuffled together."""
         return self.total // 4
+
+    def chunk_of(self, ranks: int) -> int:
+        """The most bytes of a chunk of one of so many ranks."""
+        return self.chunk if ranks == 1 else self.common // 4
+
+    def resumed_chunk(self, state: Mapping[str, Any], batch_bytes: float) -> int | None:
+        """With "auto", the batches of a chunk on the machine that a state was saved on, if they fit in this one."""
+        batches = state.get("chunk_batches")
+        fits = type(batches) is int and 1 <= batches <= max(1, total_memory() // 16 / batch_bytes)
+        return batches if self.automatic and fits else None
 
     @property
     def window(self) -> int:
@@ -43,7 +78,7 @@ class Budget:
     @property
     def fragment(self) -> int:
         """The largest fragment: two of them may be in flight. Cutting a row group in two costs 40% more to decode."""
-        return self.total // 12
+        return self.common // 12
 
     def slice(self, uneven: bool) -> int:
         """The most bytes of a fragment that are decoded at once; fewer where rows may differ in size."""

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from rowmill.errors import ArgumentError, MemoryLimitError, StoreError
 from rowmill.feed import permute, state
-from rowmill.feed.block import BLOCK_BYTES, Batch, Block, Pool
+from rowmill.feed.block import BLOCK_BYTES, Allocate, Batch, Block, Pool
 from rowmill.feed.cursor import Cursor
 from rowmill.feed.feed import Feed
 from rowmill.feed.filling import Filling, Read
 from rowmill.feed.layout import Selection
-from rowmill.feed.memory import Budget, row_bytes
+from rowmill.feed.memory import Budget, Memory, row_bytes
 from rowmill.feed.pack import Columns, Dealer
 from rowmill.feed.plan import Chunk, Last, Plan, Span, Strip
 from rowmill.feed.ranks import Ranks, fixed_ranks
@@ -34,7 +34,7 @@ from rowmill.feed.state import Position
 from rowmill.feed.stats import Stats
 from rowmill.feed.stored import Cache, Kept, Request, is_full
 from rowmill.schema import Schema
-from rowmill.sizes import as_whole, cores, parse_memory
+from rowmill.sizes import as_whole, cores
 from rowmill.sources.source import Source, fit_fragments, read_slices
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ class Stream:
         seed: int = 0,
         seed_fn: Callable[[], int] | None = None,
         last: Last = "short",
-        memory: int | float | str = "1GB",
+        memory: Memory = "auto",
         threads: int | None = None,
         parts_per_chunk: int = 1,
         ranks: int | Ranks = 1,
@@ -102,20 +102,23 @@ class Stream:
         self.draw = Draw(self.source, weights, balance) if weights is not None or balance is not None else None
         self._turned = turned and cache is None and batch_size >= TURNED_ROWS
         self.stats = Stats()
-        self._budget = Budget(parse_memory(memory))
-        self._part_bytes = table.part_bytes
-        self._parts_per_chunk = parts_per_chunk
+        self._part_bytes, self._parts_per_chunk = table.part_bytes, parts_per_chunk
         self._pool: Pool | None = None
+        self.allocate: Allocate | None = None  # of blocks, where a loader wants memory of a special kind
         self.read_bytes = max(1.0, self.source.row_bytes(selection.columns))
         self._packed_bytes = max(1.0, selection.layout.row_bytes + (loose := self._loose_row_bytes()))
         planned = (self._packed_bytes, selection.planned_bytes, loose)
         self._unplaced_bytes = row_bytes(*planned, shuffled=False)
         self._row_bytes = row_bytes(*planned, shuffled=self.shuffle and not self.full)
-        self.fragments = fit_fragments(self.source.fragments, max(1, int(self._budget.fragment / self.read_bytes)))
-        self._largest = max((fragment.rows for fragment in self.fragments), default=1)
         if threads is not None and (not isinstance(threads, int) or threads < 1):
             raise ArgumentError(f"threads is {threads!r}; wanted at least 1, or None for one per core")
-        self.threads = self._budget.threads(threads or min(8, cores()), self._largest * self.read_bytes)
+        found = self.source.fragments
+        largest = max((fragment.rows for fragment in found), default=1)
+        self._budget = Budget.of(memory, threads or cores(), largest * self.read_bytes)
+        self._resumed_chunk: int | None = None  # batches of a chunk, where a state was saved with another "auto"
+        self.fragments = fit_fragments(found, max(1, int(self._budget.fragment / self.read_bytes)))
+        self._largest = max((fragment.rows for fragment in self.fragments), default=1)
+        self.threads = self._budget.threads(threads or cores(), self._largest * self.read_bytes)
         self.plan()  # so that what is wrong is said now
         self.kept: Kept | None = None if cache is None else cache.bind(self._request())
 
@@ -149,7 +152,7 @@ class Stream:
         return Plan(
             fragment_rows=self._fragment_rows(epoch),
             batch_rows=self.batch_size,
-            chunk_batches=max(1, self._chunk_rows(first_batches * chunk_unit) // chunk_unit),
+            chunk_batches=self._resumed_chunk or max(1, self._chunk_rows() // chunk_unit),
             first_batches=first_batches,
             shuffle=self.shuffle and not self.full,
             full=self.full,
@@ -173,17 +176,14 @@ class Stream:
             return tuple(fragment.rows for fragment in self.fragments)
         return tuple(drawn.rows for drawn in self.draw.drawn(self.fragments, self.seed, epoch, self.threads))
 
-    def _chunk_rows(self, first_rows: int) -> int:
-        """Rows that are shuffled together: some fragments, or what partitions were asked to be; no more than fit."""
+    def _chunk_rows(self) -> int:
+        """Rows that are shuffled together: as many as fit, or what partitions were asked to be."""
+        fitting = self._budget.chunk_of(1 if self.full else self.elastic or self.ranks)
         if not self.shuffle or self.full:
-            return min(MIN_CHUNK_ROWS, int(self._budget.chunk / self._row_bytes))
+            return min(MIN_CHUNK_ROWS, int(fitting / self._row_bytes))
         if self._part_bytes is not None:
-            return int(min(self._budget.chunk, self._part_bytes * self._parts_per_chunk) / self._row_bytes)
-        # Two fragments more than a new epoch reads before its first batch, so that a resumed one begins about as soon.
-        # It reads a whole fragment at least, unless ranks divide the rows: they begin inside of one.
-        whole = min((fragment.rows for fragment in self.fragments), default=1)
-        read = first_rows if self.ranks > 1 or self.elastic else max(first_rows, whole)
-        return min(read + 2 * self._largest, int(self._budget.chunk / self._row_bytes))
+            return int(min(fitting, self._part_bytes * self._parts_per_chunk) / self._row_bytes)
+        return int(fitting / self._row_bytes)
 
     def __len__(self) -> int:
         return self.plan().steps
@@ -332,6 +332,7 @@ class Stream:
         """Let the next iteration go on where a saved one stood."""
         if isinstance(saved, Mapping):
             self._resumed_seed(saved)
+            self._resumed_chunk = self._budget.resumed_chunk(saved, self.batch_size * self._row_bytes)
         plan = self.plan()
         self.cursor.next = state.load(saved, plan, self._data())
         self.cursor.ranks = plan.ranks, plan.rank
@@ -349,7 +350,7 @@ class Stream:
         rows = plan.batch_rows * max(1, min(in_block, plan.chunk_batches))
         if self._pool is None or self._pool.rows != rows:
             keep = 4 + self._budget.window // max(1, rows * layout.row_bytes)
-            self._pool = Pool(layout, rows, keep, plan.batch_rows if self._turned else None)
+            self._pool = Pool(layout, rows, keep, plan.batch_rows if self._turned else None, self.allocate)
         return self._pool
 
     def _read(self, epoch: int, seed: int, fragment: int, start: int, rows: int) -> Iterator[Columns]:

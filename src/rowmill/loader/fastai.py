@@ -30,6 +30,7 @@ from rowmill.feed.layout import Nulls, Selector
 from rowmill.feed.sample import Weights
 from rowmill.feed.stream import Shuffle, Stream
 from rowmill.loader.settings import Prepares, named_or_tagged, opened
+from rowmill.loader.torch_cuda import as_tensor
 from rowmill.loader.torch_stream import TorchStream, torch_ranks
 from rowmill.schema import Tags
 from rowmill.store.cache import open_cache
@@ -70,7 +71,7 @@ class Loader(TorchStream):
         seed_fn: Callable[[], int] | None = None,
         parts_per_chunk: int = 1,
         device: Any = None,
-        memory: int | float | str = "1GB",
+        memory: int | float | str = "auto",
         threads: int | None = None,
         nulls: Nulls = "error",
         weights: Weights | None = None,
@@ -141,7 +142,7 @@ class Loader(TorchStream):
         return super().__iter__()
 
     def _tensors(self, batch: Batch) -> tuple[torch.Tensor, ...]:
-        found = dict(zip(self._names, map(torch.from_numpy, batch.matrices), strict=True))
+        found = dict(zip(self._names, map(as_tensor, batch.matrices), strict=True))
         x_cat, x_cont = found.get("cats"), found.get("conts")
         inputs = (
             torch.empty((batch.rows, 0), dtype=torch.int64) if x_cat is None else x_cat,

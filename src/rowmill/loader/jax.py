@@ -70,7 +70,7 @@ class Loader(Streamed):
         sample_weight: str | None = None,
         seed: int = 0,
         sharding: Any = None,
-        memory: int | float | str = "1GB",
+        memory: int | float | str = "auto",
         threads: int | None = None,
         nulls: Nulls = "error",
         sparse_names: Sequence[str] | None = None,

@@ -59,7 +59,7 @@ class Loader(Streamed):
         sample_weight: str | None = None,
         batch_format: Literal["dict", "matrix"] = "dict",
         seed: int = 0,
-        memory: int | float | str = "1GB",
+        memory: int | float | str = "auto",
         threads: int | None = None,
         nulls: Nulls = "error",
         pad: Mapping[str, int] | None = None,

@@ -36,6 +36,7 @@ from rowmill.loader.settings import (
     opened,
     transformed,
 )
+from rowmill.loader.torch_cuda import as_tensor
 from rowmill.loader.torch_lists import Lists
 from rowmill.loader.torch_stream import TorchStream, torch_ranks
 from rowmill.schema import Schema, Tags
@@ -81,7 +82,7 @@ class TorchAsyncItr(TorchStream):
         sparse_as_dense: bool = False,
         *,
         seed: int = 0,
-        memory: int | float | str = "1GB",
+        memory: int | float | str = "auto",
         threads: int | None = None,
         nulls: Nulls = "error",
         index_dtype: Any = "int64",
@@ -161,7 +162,7 @@ class TorchAsyncItr(TorchStream):
 
     def _matrix(self, batch: Batch, group: str) -> torch.Tensor | None:
         place = self._places.get(group)
-        return None if place is None else torch.from_numpy(batch.matrices[place])
+        return None if place is None else as_tensor(batch.matrices[place])
 
     def _inputs(self, batch: Batch, group: str, lists: Sequence[str]) -> Any:
         scalars = self._matrix(batch, group)
@@ -169,7 +170,7 @@ class TorchAsyncItr(TorchStream):
             return scalars
         ragged = {}
         for name in lists:
-            values, offsets = map(torch.from_numpy, batch.ragged[name])
+            values, offsets = map(as_tensor, batch.ragged[name])
             sparse = self._lists.convert(name, values, offsets, batch.padding)
             ragged[name] = (values, offsets[:-1].unsqueeze(1)) if sparse is None else sparse
         return scalars, ragged
@@ -208,7 +209,7 @@ class Loader(TorchStream):
         targets: str | Sequence[str] | None = None,
         sample_weight: str | None = None,
         seed: int = 0,
-        memory: int | float | str = "1GB",
+        memory: int | float | str = "auto",
         threads: int | None = None,
         nulls: Nulls = "error",
         sparse_names: Sequence[str] | None = None,
@@ -264,7 +265,7 @@ class Loader(TorchStream):
     def _tensors(self, batch: Batch) -> Any:
         found: dict[str, Any] = {}
         for matrix, array in zip(self._layout.matrices, batch.matrices, strict=True):
-            tensor = torch.from_numpy(array)
+            tensor = as_tensor(array)
             if matrix.widths:
                 found.update(zip(matrix.columns, torch.split(tensor, list(matrix.widths), dim=1), strict=True))
             else:
@@ -273,7 +274,7 @@ class Loader(TorchStream):
         features: dict[str, Any] = {}
         for name in self._chosen.order:
             if name in batch.ragged:
-                values, offsets = map(torch.from_numpy, batch.ragged[name])
+                values, offsets = map(as_tensor, batch.ragged[name])
                 sparse = self._lists.convert(name, values, offsets, batch.padding)
                 if sparse is None:
                     features[name + "__values"], features[name + "__offsets"] = values, offsets
@@ -286,7 +287,8 @@ class Loader(TorchStream):
         everything = {**found, **features}
         features, target = self._chosen.split(features)
         if self._stream.last == "pad":
-            features[MASK] = torch.arange(batch.rows) < batch.rows - batch.padding
+            rows = torch.arange(batch.rows, device=self.device)
+            features[MASK] = rows < batch.rows - batch.padding
         for transform in self._transforms:
             features = transformed(transform, features)
         if self.batch_format == "tensordict":

@@ -1,11 +1,12 @@
-"""Batches on their way to a GPU: pinned staging, copies on a stream of their own, one batch ahead of the training loop.
+"""Batches on their way to a GPU: packed in pinned memory, copied on a stream of their own, ahead of the training loop.
 
-Comes in: an iterator of batches of CPU tensors. Goes out: the same batches on the device, in the same order. Used by
-the PyTorch loaders when `device` is a CUDA device. Not run on a GPU yet: its logic is tested on the CPU with a recorder
-in place of `torch.cuda`.
+Comes in: an iterator of batches whose blocks lie in pinned memory (`TorchCuda.empty` allocates them). Goes out: tensors
+on the device, in the same order. A batch crosses in one transfer for each of its matrices, and for each array of a list
+column; it is cut into columns on the device. Used by the PyTorch loaders when `device` is a CUDA device. Not run on a
+GPU yet: its logic is tested on the CPU with a recorder in place of `torch.cuda`.
 
-    transfer thread: next batch ─► wait until the slot's last copy is done ─► pinned slot ─► copy on own stream ─► event
-    training loop:   takes a batch ─► its stream waits for the event ─► batch
+    transfer thread: next batch ─► copies on own stream ─► event recorded
+    training loop:   its stream waits for the event ─► batch ─► memory of the batch returns once the event has passed
 """
 
 from __future__ import annotations
@@ -14,19 +15,24 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from rowmill.feed.block import Array, Batch
 from rowmill.feed.feed import THREAD_NAME
 
-SLOTS = 2
+AHEAD = 2  # batches on the device that the training loop has not taken yet
 
 
 class Cuda(Protocol):
     """The few calls of `torch.cuda` that are needed."""
 
-    def pinned(self, like: torch.Tensor) -> torch.Tensor: ...
+    def activate(self) -> None: ...
     def stream(self) -> Any: ...
     def event(self) -> Any: ...
     def use(self, stream: Any) -> AbstractContextManager[Any]: ...
@@ -40,8 +46,13 @@ class TorchCuda:
     def __init__(self, device: torch.device) -> None:
         self.device = device
 
-    def pinned(self, like: torch.Tensor) -> torch.Tensor:
-        return torch.empty(like.shape, dtype=like.dtype, pin_memory=True)
+    @staticmethod
+    def empty(size: int) -> NDArray[np.uint8]:
+        """Pinned memory, from which the GPU copies by itself."""
+        return cast("NDArray[np.uint8]", torch.empty(size, dtype=torch.uint8, pin_memory=True).numpy())
+
+    def activate(self) -> None:
+        torch.cuda.set_device(self.device)
 
     def stream(self) -> Any:
         return cast("Any", torch.cuda).Stream(self.device)
@@ -59,48 +70,41 @@ class TorchCuda:
         return tensor.to(self.device, non_blocking=True)
 
 
-class Slot:
-    """Pinned memory for one batch, and the event that says when its copy is done."""
-
-    def __init__(self, cuda: Cuda) -> None:
-        self.cuda = cuda
-        self.event = cuda.event()
-        self._pinned: list[torch.Tensor] = []
-
-    def send(self, batch: Any, stream: Any) -> Any:
-        """The batch on the device, once the event has come to pass. Waits until the slot's last copy is done."""
-        self.event.synchronize()
-        number = iter(range(1 << 30))
-        with self.cuda.use(stream):
-            sent = each_tensor(batch, lambda tensor: self.cuda.copy(self._stage(next(number), tensor)))
-            self.event.record(stream)
-        return sent
-
-    def _stage(self, number: int, tensor: torch.Tensor) -> torch.Tensor:
-        if number == len(self._pinned):
-            self._pinned.append(self.cuda.pinned(tensor))
-        held = self._pinned[number]
-        if held.dtype != tensor.dtype or held.shape[1:] != tensor.shape[1:] or len(held) < len(tensor):
-            held = self._pinned[number] = self.cuda.pinned(tensor)
-        return held[: len(tensor)].copy_(tensor)
+def as_tensor(array: Any) -> torch.Tensor:
+    """An array of a batch as a tensor; it is one already if the batch is on a device."""
+    return array if isinstance(array, torch.Tensor) else torch.from_numpy(array)
 
 
-def transferred(batches: Iterator[Any], cuda: Cuda) -> Iterator[Any]:
-    """The batches on the device. Leaving the iteration ends the transfer thread; what fails in it is raised here."""
-    ready: deque[tuple[Any, Any]] = deque()
+def on_device(batch: Batch, cuda: Cuda) -> Batch:
+    """The batch with tensors on the device in place of its arrays of numbers."""
+
+    def copied(array: Array) -> Any:
+        return cuda.copy(torch.from_numpy(array))
+
+    ragged = {name: (copied(values), copied(offsets)) for name, (values, offsets) in batch.ragged.items()}
+    return replace(batch, matrices=[copied(array) for array in batch.matrices], ragged=ragged)
+
+
+def transferred(batches: Iterator[Batch], make: Callable[[Batch], Any], cuda: Cuda) -> Iterator[Any]:
+    """What `make` makes of the batches on the device. Leaving the iteration ends the transfer thread; what fails in it
+    is raised here."""
+    ready: deque[tuple[Any, Any, Batch]] = deque()
     changed = threading.Condition()
     state: dict[str, Any] = {"closed": False, "done": False, "error": None}
 
     def transfer() -> None:
         try:
-            slots, stream = [Slot(cuda) for _ in range(SLOTS)], cuda.stream()
-            for number, batch in enumerate(batches):
-                slot = slots[number % SLOTS]
-                sent = slot.send(batch, stream)
+            cuda.activate()
+            stream = cuda.stream()
+            for batch in batches:
+                event = cuda.event()
+                with cuda.use(stream):
+                    sent = make(on_device(batch, cuda))
+                    event.record(stream)
                 with changed:
-                    ready.append((sent, slot.event))
+                    ready.append((sent, event, batch))
                     changed.notify_all()
-                    changed.wait_for(lambda: len(ready) < SLOTS - 1 or state["closed"])
+                    changed.wait_for(lambda: len(ready) < AHEAD or state["closed"])
                     if state["closed"]:
                         return
         except BaseException as error:  # noqa: BLE001 - it belongs to the training loop
@@ -112,18 +116,22 @@ def transferred(batches: Iterator[Any], cuda: Cuda) -> Iterator[Any]:
 
     thread = threading.Thread(target=transfer, name=f"{THREAD_NAME}-transfer", daemon=True)
     thread.start()
+    copying: deque[tuple[Any, Batch]] = deque()  # batches whose memory the GPU may still be reading
     try:
         while True:
             with changed:
                 changed.wait_for(lambda: ready or state["done"])
                 if not ready:
                     break
-                sent, event = ready.popleft()
+                sent, event, batch = ready.popleft()
                 changed.notify_all()
+            copying.append((event, batch))
             current = cuda.current()
             current.wait_event(event)
-            _keep(sent, current)
+            each_tensor(sent, partial(_use_on, current))
             yield sent
+            while copying and copying[0][0].query():
+                copying.popleft()
         if state["error"] is not None:
             raise state["error"]
     finally:
@@ -131,12 +139,14 @@ def transferred(batches: Iterator[Any], cuda: Cuda) -> Iterator[Any]:
             state["closed"] = True
             changed.notify_all()
         thread.join()
+        for event, _ in [*copying, *((event, batch) for _, event, batch in ready)]:
+            event.synchronize()  # before the memory of these batches returns
         cast("Any", batches).close()
 
 
-def _keep(batch: Any, stream: Any) -> None:
-    """Memory of the batch is given to others only when this stream is past its use."""
-    each_tensor(batch, lambda tensor: tensor.record_stream(stream))
+def _use_on(stream: Any, tensor: torch.Tensor) -> None:
+    """Give memory of the tensor to others only when this stream is past its use."""
+    tensor.record_stream(stream)
 
 
 def each_tensor(batch: Any, function: Callable[[torch.Tensor], Any]) -> Any:

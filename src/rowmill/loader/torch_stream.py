@@ -9,12 +9,13 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from multiprocessing.context import get_spawning_popen
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from rowmill.errors import ArgumentError, ForkedError
+from rowmill.feed.block import Batch
 from rowmill.feed.ranks import Ranks
 from rowmill.feed.stream import Stream, Table
 from rowmill.loader.settings import given_ranks
@@ -31,6 +32,8 @@ class TorchStream(Streamed, IterableDataset[Any]):
         super().__init__()
         self._open(dataset, stream)
         self.device = _device(device)
+        if self.device.type == "cuda":
+            stream.allocate = TorchCuda.empty
         self._pid: int | None = os.getpid()
         self._workers: WorkerPositions | None = None  # if there are worker processes
 
@@ -47,10 +50,17 @@ class TorchStream(Streamed, IterableDataset[Any]):
 
     def _epoch_batches(self) -> Iterator[Any]:
         self._catch_up()
-        batches = self._batches(self._stream.batches(*self._share()))
-        if self.device.type == "cuda":
-            batches = transferred(batches, TorchCuda(_numbered(self.device)))
-        return self._stream.counted(batches)
+        batches = self._stream.batches(*self._share())
+        made = self._on_device(batches) if self.device.type == "cuda" else self._batches(batches)
+        return self._stream.counted(made)
+
+    def _on_device(self, batches: Iterator[Batch]) -> Iterator[Any]:
+        made = transferred(batches, self._tensors, TorchCuda(_numbered(self.device)))
+        try:
+            for batch in made:
+                yield self._mapped(batch)
+        finally:
+            cast("Any", made).close()
 
     def __getitem__(self, index: int) -> Any:
         """Batch `index` of the epoch that `epoch` names; its chunk alone is read."""

@@ -42,7 +42,7 @@ def open_loader(
     columns: Sequence[str] | None = None,
     shuffle: bool = True,
     seed: int = 0,
-    memory: int | float | str = "1GB",
+    memory: int | float | str = "auto",
     threads: int | None = None,
     ranks: int = 1,
 ) -> Streamed:
