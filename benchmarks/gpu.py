@@ -24,6 +24,7 @@ IDS, NUMBERS = [f"C{i}" for i in range(1, 27)], [f"I{i}" for i in range(1, 14)]
 
 
 def write(folder: Path) -> rowmill.Dataset:
+    """A table of 26 ids, 13 numbers and a label."""
     random = np.random.default_rng(0)
     for part in range(4):
         rows = ROWS // 4
@@ -47,6 +48,7 @@ def equal(data: rowmill.Dataset) -> None:
 
 
 def timed(data: rowmill.Dataset, kind: str) -> float:
+    """Rows per second of a second epoch."""
     made = {
         "dict": lambda: Loader(data, BATCH, shuffle=True, targets="label", device="cuda"),
         "matrices": lambda: TorchAsyncItr(data, IDS, NUMBERS, ["label"], BATCH, shuffle=True, device="cuda"),
@@ -60,6 +62,7 @@ def timed(data: rowmill.Dataset, kind: str) -> float:
 
 
 def main() -> None:
+    """Compare, measure, and trace if asked."""
     if not torch.cuda.is_available():
         sys.exit("PyTorch sees no GPU here")
     with tempfile.TemporaryDirectory() as folder:
