@@ -78,7 +78,7 @@ bool contiguous_from(const A& array, std::size_t first) {
     return true;
 }
 
-// Row-major matrices that hold the same rows, seen as bytes. `Byte` is const where they are only read.
+// Row-major matrices that hold the same rows, seen as bytes.
 template <class Byte>
 struct RowMatrices {
     struct Matrix {

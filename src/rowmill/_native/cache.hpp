@@ -66,15 +66,50 @@ inline void copy_short(char* to, const char* from, std::size_t size) {
     }
 }
 
-// Copy a row of `size` bytes. With `widen` 2 it holds int32 values, which become int64.
-inline void copy_row(char* to, const char* from, std::size_t size, std::size_t widen) {
-    if (widen == 1) {
-        copy_short(to, from, size);
-        return;
+// How a row is copied. With `widen` 2 it holds int32 values, which become int64.
+struct AnyRow {
+    std::size_t size, widen;
+    void operator()(char* to, const char* from) const {
+        if (widen == 1) {
+            copy_short(to, from, size);
+            return;
+        }
+        const auto* narrow = reinterpret_cast<const std::int32_t*>(from);
+        auto* wide = reinterpret_cast<std::int64_t*>(to);
+        for (std::size_t i = 0; i < size / 4; ++i) wide[i] = narrow[i];
     }
-    const auto* narrow = reinterpret_cast<const std::int32_t*>(from);
-    auto* wide = reinterpret_cast<std::int64_t*>(to);
-    for (std::size_t i = 0; i < size / 4; ++i) wide[i] = narrow[i];
+};
+
+// A row whose size is known to the compiler. Rows in random order then took a tenth to a fifth less time.
+template <std::size_t Size, std::size_t Widen>
+struct FixedRow {
+    void operator()(char* __restrict to, const char* __restrict from) const {
+        if constexpr (Widen == 1) {
+            std::memcpy(to, from, Size);
+        } else {
+            std::int32_t narrow[Size / 4];
+            std::int64_t wide[Size / 4];
+            std::memcpy(narrow, from, Size);
+            for (std::size_t i = 0; i < Size / 4; ++i) wide[i] = narrow[i];
+            std::memcpy(to, wide, 2 * Size);
+        }
+    }
+};
+
+// Call `function` with a `FixedRow` for sizes that tables have, or with an `AnyRow`.
+template <std::size_t Words = 1, class Function>
+void with_row(std::size_t size, std::size_t widen, Function function) {
+    constexpr std::size_t kWords = 64;
+    if constexpr (Words > kWords) {
+        function(AnyRow{size, widen});
+    } else if (size == 4 * Words) {
+        if (widen == 1)
+            function(FixedRow<4 * Words, 1>{});
+        else
+            function(FixedRow<4 * Words, 2>{});
+    } else {
+        with_row<Words + 1>(size, widen, function);
+    }
 }
 
 }  // namespace rowmill

@@ -133,18 +133,19 @@ void gather_rows(const std::vector<Array>& matrices, const Vector<std::int64_t>&
             for (std::size_t at = start; room > 0 && at < end;) {
                 const std::size_t stop = end_of_run(places.data(), at, end, address);
                 char* to = address(places.data()[at]);
-                if (streaming && room > 4 && room <= kLongestRow) {
-                    StreamBuffer buffer(to);
-                    gather_run(from, rows.data(), at, stop, count, [&](const char* row) {
-                        copy_row(buffer.next(room), row, from.size, from.widen);
-                    });
-                    buffer.finish();
-                } else {
-                    gather_run(from, rows.data(), at, stop, count, [&](const char* row) {
-                        copy_row(to, row, from.size, from.widen);
-                        to += room;
-                    });
-                }
+                with_row(from.size, from.widen, [&](auto copy_row) {
+                    if (streaming && room > 4 && room <= kLongestRow) {
+                        StreamBuffer buffer(to);
+                        gather_run(from, rows.data(), at, stop, count,
+                                   [&](const char* row) { copy_row(buffer.next(room), row); });
+                        buffer.finish();
+                    } else {
+                        gather_run(from, rows.data(), at, stop, count, [&](const char* row) {
+                            copy_row(to, row);
+                            to += room;
+                        });
+                    }
+                });
                 at = stop;
             }
         }

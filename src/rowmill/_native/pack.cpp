@@ -245,8 +245,9 @@ std::optional<std::size_t> pack_and_copy(const Columns& columns, std::size_t fir
                                          const std::vector<MutableArray>& matrices, const Plan& plan,
                                          const Vector<std::uint32_t>& places, const Destination& destination) {
     const OutputRows packed(matrices);
+    const InputRows tile(matrices);
     const std::vector<Step> steps = steps_of(columns, packed);
-    const std::vector<Copy> copies = checked_plan(plan, packed, destination);
+    const std::vector<Copy> copies = checked_plan(plan, tile, destination);
     nb::gil_scoped_release unlocked;
     destination.check(places);
     const std::size_t rows = places.shape(0);
@@ -258,7 +259,7 @@ std::optional<std::size_t> pack_and_copy(const Columns& columns, std::size_t fir
         const std::size_t count = std::min(tile_rows, rows - start), row = kept ? start : 0;
         const auto lost = pack_rows(columns, steps, first + start, packed, row, count);
         if (lost && !found) found = lost;
-        copy_to_places(packed, row, copies, places.data() + start, count, destination);
+        copy_to_places(tile, row, copies, places.data() + start, count, destination);
     }
     return found;
 }

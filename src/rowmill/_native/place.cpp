@@ -19,16 +19,17 @@ void copy_fixed(const char* row, std::size_t step, const std::uint32_t* places, 
     for (std::size_t i = 0; i < count; ++i, row += step) std::memcpy(address(places[i]), row, Size);
 }
 
-void copy_rows_of(const char* row, std::size_t step, std::size_t size, std::size_t widen, const std::uint32_t* places,
+template <class Row>
+void copy_rows_of(const char* row, std::size_t step, Row copy_row, std::size_t room, const std::uint32_t* places,
                   std::size_t count, std::size_t known, RowAddress address) {
-    const std::size_t prefetched = std::min(size * widen, kPrefetchBytes);
+    const std::size_t prefetched = std::min(room, kPrefetchBytes);
     for (std::size_t i = 0; i < count; ++i, row += step) {
         if (i + kPrefetchRows < known) {
             char* ahead = address(places[i + kPrefetchRows]);
             for (std::size_t at = 0; at < prefetched; at += kCacheLine) prefetch_write(ahead + at);
             prefetch_write(ahead + prefetched - 1);
         }
-        copy_row(address(places[i]), row, size, widen);
+        copy_row(address(places[i]), row);
     }
 }
 
@@ -70,8 +71,7 @@ void Destination::check(const Vector<std::uint32_t>& places) const {
     require(places.shape(0) == 0 || last < rows_, "a place beyond the destination");
 }
 
-template <class Byte>
-void copy_to_places(const RowMatrices<Byte>& packed, std::size_t first, const std::vector<Copy>& plan,
+void copy_to_places(const InputRows& packed, std::size_t first, const std::vector<Copy>& plan,
                     const std::uint32_t* places, std::size_t count, const Destination& destination) {
     for (std::size_t start = 0; start < count; start += kTileRows) {
         const std::size_t rows = std::min(kTileRows, count - start);
@@ -89,16 +89,14 @@ void copy_to_places(const RowMatrices<Byte>& packed, std::size_t first, const st
                 case 32: copy_fixed<32>(row, step, places + start, rows, address); break;
                 default:
                     if (copy.size)
-                        copy_rows_of(row, step, copy.size, copy.widen, places + start, rows, count - start, address);
+                        with_row(copy.size, copy.widen, [&](auto copy_row) {
+                            copy_rows_of(row, step, copy_row, copy.size * copy.widen, places + start, rows,
+                                         count - start, address);
+                        });
             }
         }
     }
 }
-
-template void copy_to_places(const InputRows&, std::size_t, const std::vector<Copy>&, const std::uint32_t*, std::size_t,
-                             const Destination&);
-template void copy_to_places(const OutputRows&, std::size_t, const std::vector<Copy>&, const std::uint32_t*,
-                             std::size_t, const Destination&);
 
 void copy_rows(const std::vector<Array>& matrices, std::size_t first, const Plan& plan,
                const Vector<std::uint32_t>& places, const Destination& destination) {

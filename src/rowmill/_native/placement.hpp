@@ -66,8 +66,7 @@ struct Copy {
 
 using Plan = nb::ndarray<const std::int64_t, nb::shape<-1, 5>, nb::c_contig, nb::device::cpu>;
 
-template <class Byte>
-std::vector<Copy> checked_plan(const Plan& plan, const RowMatrices<Byte>& packed, const Destination& destination) {
+inline std::vector<Copy> checked_plan(const Plan& plan, const InputRows& packed, const Destination& destination) {
     std::vector<Copy> copies;
     for (std::size_t line = 0; line < plan.shape(0); ++line) {
         const std::int64_t* row = plan.data() + 5 * line;
@@ -88,8 +87,7 @@ std::vector<Copy> checked_plan(const Plan& plan, const RowMatrices<Byte>& packed
 }
 
 // Copy `count` packed rows, from row `first` on, to their places.
-template <class Byte>
-void copy_to_places(const RowMatrices<Byte>& packed, std::size_t first, const std::vector<Copy>& plan,
+void copy_to_places(const InputRows& packed, std::size_t first, const std::vector<Copy>& plan,
                     const std::uint32_t* places, std::size_t count, const Destination& destination);
 
 }  // namespace rowmill
