@@ -297,10 +297,18 @@ class Workflow(Displayed):
 
         return fingerprint(self.output_node, self._fitted, self._removed)
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the workflow to a local folder: JSON and Parquet, nothing that could run. The folder can be moved."""
+    def save(self, path: str | PathLike[str], modules_byvalue: Any = None) -> None:
+        """Write the workflow to a local folder: JSON and Parquet, nothing that could run. The folder can be moved.
+
+        `modules_byvalue`, by which NVTabular saves code, is refused.
+        """
         from rowmill.graph.save import save
 
+        if modules_byvalue is not None:
+            raise ArgumentError(
+                "modules_byvalue= asks for code in the saved workflow, and none is saved; leave it out, and pass "
+                "functions by name: Workflow.load(path, functions={...})"
+            )
         root = None if self._known is None else self._known.resolved.root
         learnt = {"learnt_from": self._learnt_from, "learnt_rows": self._learnt_rows}
         save(local_path(path, "path"), self.output_node, self._fitted, self._removed, root, learnt)
