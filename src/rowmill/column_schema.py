@@ -130,6 +130,23 @@ class ColumnSchema:
         counts = self.properties.get("value_count")
         return Domain(counts.get("min") or 0, counts.get("max")) if counts else None
 
+    def __or__(self, other: ColumnSchema) -> ColumnSchema:
+        """This column; what it does not say of its dtype, shape, tags and properties is as in the other one."""
+        if not isinstance(other, ColumnSchema):
+            return NotImplemented
+        shaped = other if self.shape.is_unknown else self
+        added = {name: value for name, value in other.properties.items() if name != "value_count"}
+        return replace(
+            self,
+            dtype=other.dtype if self.dtype == "unknown" else self.dtype,
+            tags=other.tags.override(self.tags),
+            properties={**added, **self.properties},
+            is_list=None,
+            is_ragged=None,
+            width=shaped.width,
+            dims=shaped.dims,
+        )
+
     def with_name(self, name: str) -> ColumnSchema:
         return replace(self, name=name)
 

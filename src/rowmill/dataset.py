@@ -30,6 +30,7 @@ from rowmill.sources.pandas_index import unlisted_schema
 from rowmill.sources.partitions import Partitions
 from rowmill.sources.source import Fragment, Source, fit_fragments
 from rowmill.sources.summary import table_summary
+from rowmill.utils import global_dask_client
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -266,7 +267,7 @@ class Dataset(Displayed):
         """Write the table as Parquet files with their side files; the folder appears when all of it is written.
 
         By default one file a partition. `output_files`: a number of files, a list of names, or a dict of
-        name to partition numbers; `out_files_per_proc`: a number of files too, as there is one process;
+        name to partition numbers; `out_files_per_proc`: a number of files too, with a Dask client for each worker;
         `preserve_files`: a file for each input file; `partition_on`: `key=value` folders. `cats`, `conts`,
         `labels` become tags. An existing folder is replaced only if an earlier `to_parquet` wrote
         everything in it. `num_threads` and `method` are accepted for compatibility and mean nothing.
@@ -274,7 +275,7 @@ class Dataset(Displayed):
         to_parquet(
             self, output_path, shuffle, preserve_files=preserve_files, output_files=output_files,
             out_files_per_proc=out_files_per_proc, dtypes=dtypes, suffix=suffix, partition_on=partition_on,
-            method=method, seed=seed, client=self.client,
+            method=method, seed=seed, client=self.client or global_dask_client(),
             options=WriteOptions(
                 row_group_size, compression, tuple(cats or ()), tuple(conts or ()), tuple(labels or ()), progress
             ),

@@ -181,6 +181,16 @@ class DType(str):
         return self.startswith("float")
 
     @property
+    def is_list(self) -> bool:
+        """Whether the shape is that of lists."""
+        return self.shape.is_list
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether the shape is that of lists of different lengths."""
+        return self.shape.is_ragged
+
+    @property
     def to_numpy(self) -> Any:
         """NumPy's dtype of the values; of what NumPy has no type for, that of objects."""
         import numpy as np
@@ -230,9 +240,12 @@ def dtype_name(dtype: Any) -> str:
     return _ALIASES.get(name, name)
 
 
-def dtype(external: Any) -> DType:
-    """The type that another library's dtype, or a name, stands for."""
-    return DType(external)
+def dtype(external: Any, shape: Any = None) -> DType:
+    """The type that another library's dtype, or a name, stands for, with this shape; `unknown` of any other class."""
+    found = unknown if external is None else DType(external)
+    if isinstance(external, type) and not _KNOWN_NAMES.fullmatch(found):
+        found = unknown
+    return found if shape is None else found.with_shape(shape)
 
 
 _PYTHON_TYPES: dict[type, str] = {
@@ -255,9 +268,14 @@ _ALIASES = {
     "half": "float16",
     "bytes": "binary",
 }
+# Of the types that NumPy, Polars, pandas and Arrow have classes for.
+_KNOWN_NAMES = re.compile(
+    r"bool|u?int(8|16|32|64|128)|float(16|32|64)|string|binary|date|time|(datetime|timedelta|duration)(64)?|decimal"
+    r"|list|array|struct|categorical|category|enum|null|unknown"
+)
 
 boolean = DType("bool")
 int8, int16, int32, int64 = DType("int8"), DType("int16"), DType("int32"), DType("int64")
 uint8, uint16, uint32, uint64 = DType("uint8"), DType("uint16"), DType("uint32"), DType("uint64")
 float16, float32, float64 = DType("float16"), DType("float32"), DType("float64")
-string, unknown = DType("string"), DType("unknown")
+string, struct, unknown = DType("string"), DType("struct"), DType("unknown")

@@ -36,6 +36,7 @@ from rowmill.sources.frames import FrameSource
 from rowmill.sources.paths import local_path
 from rowmill.sources.source import Fragment, Source, fit_fragments
 from rowmill.sources.transformed import SpooledSource, TransformedSource
+from rowmill.utils import global_dask_client
 from rowmill.whole import whole_partitions
 
 _SLICE_COPIES = 6  # of a slice of rows: as read, as made, as measured, and what decoding and allocators take
@@ -47,7 +48,8 @@ class Workflow(Displayed):
     >>> workflow = Workflow((["C1", "C2"] >> Categorify()) + (["I1"] >> FillMissing() >> Normalize()) + ["label"])
     >>> workflow.fit(train).transform(valid).to_parquet("valid")
 
-    `client`: a Dask client; fitting and writing then run on its cluster.
+    `client`: a Dask client; fitting and writing then run on its cluster. By default the one of
+    `rowmill.utils.set_dask_client`, if there is one.
     """
 
     def __init__(self, output_node: Any, client: Any = None) -> None:
@@ -149,7 +151,7 @@ class Workflow(Displayed):
                 whole = whole_partitions(data, job.inputs, self.output_node)
                 job = FitJob(whole.source, self.output_node, schema, self._fitted, phase, slice_bytes)
                 fitting = whole.fragments
-            found = self._engine(client or self.client, workers, half).run(job, fitting, progress)
+            found = self._engine(client, workers, half).run(job, fitting, progress)
             self._learn(job, found, resolved)
             resolved = self._resolve(schema).resolved
         if phases:
@@ -157,6 +159,7 @@ class Workflow(Displayed):
         return self
 
     def _engine(self, client: Any, threads: int, memory: int) -> Engine:
+        client = client or self.client or global_dask_client()
         if client is None:
             return LocalEngine(threads, memory)
         from rowmill.engines.dask import DaskEngine
@@ -294,10 +297,18 @@ class Workflow(Displayed):
 
         return fingerprint(self.output_node, self._fitted, self._removed)
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the workflow to a local folder: JSON and Parquet, nothing that could run. The folder can be moved."""
+    def save(self, path: str | PathLike[str], modules_byvalue: Any = None) -> None:
+        """Write the workflow to a local folder: JSON and Parquet, nothing that could run. The folder can be moved.
+
+        `modules_byvalue`, by which NVTabular saves code, is refused.
+        """
         from rowmill.graph.save import save
 
+        if modules_byvalue is not None:
+            raise ArgumentError(
+                "modules_byvalue= asks for code in the saved workflow, and none is saved; leave it out, and pass "
+                "functions by name: Workflow.load(path, functions={...})"
+            )
         root = None if self._known is None else self._known.resolved.root
         learnt = {"learnt_from": self._learnt_from, "learnt_rows": self._learnt_rows}
         save(local_path(path, "path"), self.output_node, self._fitted, self._removed, root, learnt)

@@ -10,11 +10,14 @@ import pytest
 
 from rowmill import Dataset, Workflow, ops
 from rowmill.engines.dask import DaskEngine
+from rowmill.errors import ArgumentError
 from rowmill.statistics.table import Table
 from rowmill.tools.synthetic import criteo
+from rowmill.utils import global_dask_client, set_dask_client
 from tests.ops.samples import SAMPLES, table
 
 FRAME = table()
+run = DaskEngine.run
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +69,34 @@ def test_fit_and_write_on_the_cluster(client, raw, tmp_path):
     assert two.to_polars().equals(one.to_polars())
     names = [sorted(p.name for p in folder.iterdir()) for folder in (tmp_path / "here", tmp_path / "there")]
     assert names[0] == names[1]
+
+
+def test_a_client_for_everything_that_has_none(client, raw, tmp_path, monkeypatch):
+    used = []
+    monkeypatch.setattr(DaskEngine, "run", lambda self, *given: used.append(self.client) or run(self, *given))
+    assert set_dask_client(client) is client
+    try:
+        prepared().fit(Dataset(raw))
+        Dataset(raw).to_parquet(tmp_path / "out", out_files_per_proc=2)
+    finally:
+        set_dask_client(None)
+    assert used == [client]
+    assert sorted(p.name for p in (tmp_path / "out").glob("*.parquet")) == [f"part_{i}.parquet" for i in range(4)]
+    assert Dataset(tmp_path / "out").to_polars().equals(Dataset(raw).to_polars())
+    prepared().fit(Dataset(raw))
+    Dataset(raw).to_parquet(tmp_path / "here", out_files_per_proc=2)
+    assert used == [client] and len(list((tmp_path / "here").glob("*.parquet"))) == 2
+
+
+def test_the_client_that_dask_has_and_one_that_is_closed():
+    from dask.distributed import Client, LocalCluster
+
+    with LocalCluster(n_workers=1, dashboard_address=None, processes=False) as cluster, Client(cluster) as made:
+        assert set_dask_client() is made is global_dask_client()
+    assert global_dask_client() is None  # closed: everything runs here again
+    with pytest.raises(ArgumentError, match="wanted a running"):
+        set_dask_client(made)
+    set_dask_client(None)
 
 
 def test_large_vocabularies_stay_on_the_workers(client, raw):

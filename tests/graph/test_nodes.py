@@ -93,6 +93,9 @@ def test_nodes_know_their_columns_once_a_workflow_has_seen_a_table():
     assert log.input_schema.column_names == ["x"] and log.output_schema["x"].dtype == "float32"
     assert node.parents == [log] and [d.selector for d in node.dependencies] == [ColumnSelector(["user"])]
     target = ["user"] >> ops.TargetEncoding("x")
+    assert target.dependency_columns.names == ["x"]  # by name: no table has to be seen for that
+    with pytest.raises(NotFittedError, match="not known yet"):
+        (["user"] >> ops.TargetEncoding(["x"] >> ops.LogOp())).dependency_columns  # noqa: B018
     Workflow(target).fit_schema(Schema(["x", "user"]))
     assert target.dependency_columns.names == ["x"] and target.output_columns.names == ["TE_user_x"]
 

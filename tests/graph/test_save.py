@@ -35,6 +35,12 @@ def saved(tmp_path_factory):
     return folder
 
 
+def test_code_is_not_saved_on_request_either(tmp_path):
+    with pytest.raises(ArgumentError, match=r"none is saved.*functions="):
+        Workflow(["x"] >> ops.LogOp()).save(tmp_path / "saved", modules_byvalue="auto")
+    assert not (tmp_path / "saved").exists()
+
+
 def test_functions_are_given_again(tmp_path):
     workflow = Workflow(["a"] >> ops.LambdaOp(double))
     workflow.save(tmp_path / "w")

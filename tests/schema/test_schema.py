@@ -79,6 +79,33 @@ def test_types_are_names_that_equal_those_of_numpy():
     assert dtypes.dtype("datetime[us]").to_numpy == np.dtype("datetime64[us]")
 
 
+def test_types_can_be_asked_for_with_a_shape():
+    class Foreign:
+        pass
+
+    assert dtypes.dtype(None) == "unknown" and dtypes.dtype(Foreign) == "unknown"
+    assert dtypes.dtype(int) == "int64" and dtypes.dtype("struct") == dtypes.struct
+    lists = dtypes.dtype(int, (10, None))
+    assert lists.shape == Shape((10, None)) and lists.is_list and lists.is_ragged
+    fixed = dtypes.dtype(np.float32, (None, 10))
+    assert fixed == dtypes.float32.with_shape((None, 10)) and fixed.is_list and not fixed.is_ragged
+    assert not dtypes.dtype(int, (10,)).is_list and not dtypes.int64.is_list and not dtypes.int64.is_ragged
+
+
+def test_a_column_filled_up_with_what_another_one_knows():
+    one = ColumnSchema("a", tags=["x", Tags.CATEGORICAL], properties={"p": 1})
+    other = ColumnSchema("b", dtype="int32", tags=["y", Tags.CONTINUOUS], properties={"p": 2, "q": 3}, dims=(None, 4))
+    both = one | other
+    assert (both.name, both.dtype, both.is_list) == ("a", "int32", True)
+    assert both.tags == {"x", "y", "categorical"}
+    assert both.properties == {"p": 1, "q": 3, "value_count": {"min": 4, "max": 4}}
+    ragged = ColumnSchema("c", dtype="float64", dims=(None, (1, 5)))
+    assert ragged | other == ragged.with_tags(other.tags).with_properties({"p": 2, "q": 3})
+    assert (ragged | other).shape == Shape((None, (1, 5)))
+    with pytest.raises(TypeError):
+        one | "b"
+
+
 def test_the_order_of_arguments_of_nvtabular():
     column = ColumnSchema("u", [Tags.USER_ID], {"a": 1}, np.int64)
     assert column == ColumnSchema("u", "int64", [Tags.USER_ID], {"a": 1})

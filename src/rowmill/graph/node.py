@@ -93,7 +93,11 @@ class Node:
     @property
     def dependency_columns(self) -> ColumnSelector:
         """The columns of the nodes that this one needs besides its input."""
-        return ColumnSelector([name for node in self.dependencies for name in node.output_schema.column_names])
+        return ColumnSelector([name for node in self.dependencies for name in node._names()])
+
+    def _names(self) -> list[str]:
+        """The names of the columns that come out."""
+        return self.output_schema.column_names
 
     def compute_schemas(self, root_schema: Schema) -> None:
         """Note which columns this node and those before it have, for a table with these columns."""
@@ -145,6 +149,9 @@ class Select(Node):
     @selector.setter
     def selector(self, given: Any) -> None:
         self._selector = ColumnSelector() if given is None else as_selector(given)
+
+    def _names(self) -> list[str]:
+        return self.selector.names if self.selector.is_plain else super()._names()
 
     @property
     def label(self) -> str:

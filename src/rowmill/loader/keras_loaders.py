@@ -251,7 +251,8 @@ class DictLoader(MadeStream):
             turned=self._wants_columns(),
         )
         self._open(table, stream)
-        for transform in checked_transforms(transforms):
+        self._transforms = checked_transforms(transforms)
+        for transform in self._transforms:
             self._maps.append(_on_features(transform))
         limits = checked_limits(shapes.schema, sparse_names, sparse_max, sparse_as_dense, pad, shapes.sizes)
         make = self._make(self._form.selection.layout.matrices, upright=False, device=device)

@@ -7,7 +7,7 @@ framework; each loader adds its own.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -35,6 +35,7 @@ class Streamed(Displayed):
     dataset: Table
     _stream: Stream
     _maps: list[Callable[..., Any]]
+    _transforms: Sequence[Callable[..., Any]] = ()  # of the features of a batch
     _batch_itr: Iterator[Any] | None  # of the epoch that `next(loader)` began
     _input_schema: Schema
     _arguments: dict[str, Any]  # that this loader was made with
@@ -137,8 +138,15 @@ class Streamed(Displayed):
 
     @property
     def output_schema(self) -> Schema:
-        """The columns that a batch is made of, before functions of `transforms` and `map` change it."""
-        return self._input_schema
+        """The columns that a batch is made of, with those of operators of `rowmill.loader.ops` among the transforms.
+
+        What other functions of `transforms` and `map` change is not known.
+        """
+        schema = self._input_schema
+        for transform in self._transforms:
+            if hasattr(transform, "compute_output_schema"):
+                schema = transform.compute_output_schema(schema)
+        return schema
 
     def _narrowing(self, schema: Schema) -> dict[str, Any]:
         """The arguments by which this loader would deliver the columns of this schema alone."""

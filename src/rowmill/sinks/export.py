@@ -83,7 +83,8 @@ def to_parquet(
         count = output_files * (out_files_per_proc or 1) if isinstance(output_files, int) else output_files
         plan = named_files(fragments, count, suffix)
     elif out_files_per_proc is not None:
-        plan = named_files(fragments, out_files_per_proc, suffix)
+        workers = 1 if client is None else max(1, len(client.nthreads()))
+        plan = named_files(fragments, out_files_per_proc * workers, suffix)
     else:
         plan = file_per_partition(fragments, suffix)
     return write_files(source, plan, target, schema, options, how, seed, client)

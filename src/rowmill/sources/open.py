@@ -10,6 +10,7 @@ from typing import Any
 from rowmill.errors import ArgumentError, DataFileError, DtypeError, closest
 from rowmill.schema import Schema
 from rowmill.sources.frames import frame_source
+from rowmill.sources.merlin_schema import merlin_schema
 from rowmill.sources.parquet import ParquetSource
 from rowmill.sources.paths import find_files, folder_of
 from rowmill.sources.source import Source
@@ -82,7 +83,7 @@ def open_source(
 
 
 def stored_schema(source: Source) -> Schema | None:
-    """The schema written beside the files of a source, in their folder or the one above."""
+    """The schema written beside the files of a source, by us or by Merlin, in their folder or the one above."""
     files = getattr(source, "files", None)
     folder = None if files is None else folder_of(files)
     for place in [] if folder is None else [folder, folder.parent]:
@@ -91,6 +92,8 @@ def stored_schema(source: Source) -> Schema | None:
                 return Schema.from_json((place / _SCHEMA_FILE).read_text())
             except (OSError, ValueError) as error:
                 raise DataFileError(f"cannot use {place / _SCHEMA_FILE}: {error}; remove or repair it") from error
+        if (found := merlin_schema(place)) is not None:
+            return found
     return None
 
 

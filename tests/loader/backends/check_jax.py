@@ -8,6 +8,7 @@ import pytest
 import rowmill
 from rowmill.errors import ArgumentError, DtypeError
 from rowmill.loader.jax import Loader
+from rowmill.loader.ops import EmbeddingOperator, Padding
 from tests.conftest import make_table, write_files
 
 
@@ -139,6 +140,15 @@ def test_lists_strings_and_transforms():
         Loader(data, 3, columns=["l"], sparse_names=["l"], sparse_max={"l": 3}, sparse_as_dense=False)
     twice = Loader(data, 3, columns=["w"], transforms=[lambda x: {**x, "twice": x["w"] * 2}])
     assert next(iter(twice))[0]["twice"].tolist() == [[2, 4]] * 3
+    steps = ["l"] >> Padding(2) >> EmbeddingOperator(np.arange(8, dtype=np.float32).reshape(4, 2), "l")
+    looked_up, _ = next(iter(Loader(data, 4, columns=["l"], transforms=steps)))
+    assert isinstance(looked_up["embeddings"], jax.Array) and looked_up["l"].tolist() == [
+        [1, 2],
+        [0, 0],
+        [3, 0],
+        [0, 0],
+    ]
+    assert looked_up["embeddings"].tolist()[2] == [[6, 7], [0, 1]]
 
 
 def test_weights_padded_lists_boolean_targets_and_the_last_batch():

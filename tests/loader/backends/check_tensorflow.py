@@ -15,6 +15,7 @@ from rowmill.errors import ArgumentError, ColumnError, DtypeError, NoFilesError,
 from rowmill.feed.block import Batch, Matrix
 from rowmill.feed.turn import Sides, is_aligned
 from rowmill.loader import tf_memory
+from rowmill.loader.ops import EmbeddingOperator, Padding
 from rowmill.loader.tensorflow import KerasSequenceLoader, Loader
 from tests.conftest import make_table, write_files
 
@@ -125,6 +126,16 @@ def test_lists_are_ragged_sparse_or_dense_and_strings_are_strings():
     with pytest.raises(NullError, match="'s' holds nulls"):
         next(iter(Loader(holes, 2)))
     assert next(iter(Loader(holes, 2, nulls={"s": "-"})))[0]["s"].numpy().tolist() == [b"a", b"-"]
+
+
+def test_vectors_looked_up_by_id_and_padded_lists():
+    data = rowmill.Dataset({"l": [[1, 2], [], [3]], "id": [2, 0, 1]})
+    vectors = tf.constant([[0.0, 0.5], [1.0, 1.5], [2.0, 2.5]])
+    loader = Loader(data, 3, transforms=[Padding(2), EmbeddingOperator(vectors)])
+    features, _ = loader.peek()
+    assert isinstance(features["embeddings"], tf.Tensor) and features["l"].numpy().tolist() == [[1, 2], [0, 0], [3, 0]]
+    assert features["embeddings"].numpy().tolist() == [[2.0, 2.5], [0.0, 0.5], [1.0, 1.5]]
+    assert loader.output_schema.column_names == ["l", "id", "embeddings"]
 
 
 def test_lists_of_any_length_have_no_shape():
