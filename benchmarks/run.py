@@ -27,6 +27,7 @@ import plot
 import prepare
 import race
 import rows
+import start
 import store
 import tables
 import targets
@@ -37,7 +38,7 @@ from titles import TITLES
 
 QUESTIONS = {
     module.__name__: module.ask
-    for module in (race, rows, files, columns, batches, first, store, keras_feed, overhead, prepare)
+    for module in (race, rows, files, columns, batches, first, start, store, keras_feed, overhead, prepare)
 }
 
 

@@ -65,6 +65,7 @@ def targets(folder: Path = RESULTS) -> Iterator[Target]:
     first = figures(newest("first", folder))
     wait = first["new iterator"].seconds / first["one row group"].seconds if first else None
     yield Target("first batch, in times of decoding a row group", wait, 2, at_most=True)
+    yield from _start(figures(newest("start", folder)))
     yield from _store(figures(newest("store", folder)))
     yield from _keras(folder)
     yield from _overhead(newest("overhead", folder))
@@ -80,6 +81,19 @@ def _prepare(folder: Path) -> Iterator[Target]:
         sizes = varied(newest("prepare_rows", folder), what)
         cpu = sizes[max(sizes)].cpu_per_million / sizes[min(sizes)].cpu_per_million if sizes else None
         yield Target(f"workflow: CPU-seconds a row to {what}, 16M rows of 2M", cpu, 1.2, at_most=True)
+
+
+def _start(found: dict[str, Figure]) -> Iterator[Target]:
+    def ratio(names: str, of: str) -> float | None:
+        wanted = names.split(" + ")
+        return sum(found[name].seconds for name in wanted) / found[of].seconds if found else None
+
+    decode, by_hand = "decode with Polars", "fit by hand with Polars"
+    whole = "import rowmill + import Dataset and Loader + first batch"
+    yield Target("new process: imports and first batch, in times of decoding", ratio(whole, decode), 3, at_most=True)
+    yield Target("new process: first batch alone, in times of decoding", ratio("first batch", decode), 3, at_most=True)
+    yield Target("new process: first fit, in times of Polars by hand", ratio("first fit", by_hand), 3, at_most=True)
+    yield Target("later fit, in times of Polars by hand", ratio("later fit", by_hand), 3, at_most=True)
 
 
 def _store(found: dict[str, Figure]) -> Iterator[Target]:
