@@ -1,7 +1,7 @@
 """How long does a program wait before its first batch? Question `start`, each reading in a process of its own.
 
-A small table of 200,000 rows, as in a notebook. Times are counted once PyTorch is imported: of importing Rowmill, of the
-first batch, of fitting a workflow; and, in the same process afterwards, of decoding the table with Polars, and of a
+A small table of 200,000 rows, as in a notebook. Times are counted once PyTorch is imported: importing Rowmill, the
+first batch, fitting a workflow; and, in the same process afterwards, decoding the table with Polars, and a
 plain Polars program that counts and averages what the workflow does.
 """
 
