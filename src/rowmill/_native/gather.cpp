@@ -67,7 +67,7 @@ struct Source {
     bool prefetched;  // false where another part of the same rows was just copied
 };
 
-// Rows [start, stop) of the row numbers to consecutive addresses from `target` on.
+// Give rows [start, stop) of the row numbers to `write`, and prefetch those to come.
 template <class Write>
 void gather_run(const Source& from, const std::int64_t* rows, std::size_t start, std::size_t stop, std::size_t count,
                 Write write) {
