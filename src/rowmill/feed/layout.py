@@ -216,8 +216,12 @@ class Selector:
         if spec.dtype == "time" or spec.dtype.startswith(("date", "duration")):
             expression = expression.to_physical()
         expression = self._null_policy(spec, expression)
-        if spec.dtype == "bool":  # packed bits become bytes; every other change of dtype happens while packing
-            expression = expression.cast(pl.Array(pl.UInt8, spec.width) if spec.width else pl.UInt8)
+        # Packed bits become bytes, and C++ has no float16; every other change of dtype happens while packing.
+        cast: Any = pl.UInt8 if spec.dtype == "bool" else None
+        if "float16" in (spec.dtype, target.name) and spec.dtype != target.name:
+            cast = _polars(target)
+        if cast is not None:
+            expression = expression.cast(pl.Array(cast, spec.width) if spec.width else cast)
         as_read = expression is read and alias == spec.name
         self._expressions[alias] = None if as_read else expression.alias(alias)
 
