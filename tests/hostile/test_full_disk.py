@@ -199,14 +199,20 @@ with warnings.catch_warnings(record=True) as seen:
 def test_no_file_handles(frame, tmp_path, what, left):
     """Whatever number of handles is left: all rows, or an error that names the limit."""
     Dataset(frame.select("c1", "c2", "key").head(20_000)).to_parquet(tmp_path / "table", output_files=2)
-    arguments = [what, str(tmp_path / "table"), str(tmp_path / "out"), str(left)]
-    done = subprocess.run(
-        [sys.executable, "-c", FEW, *arguments], capture_output=True, text=True, cwd=ROOT, timeout=120,
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
-    )  # fmt: skip
+    arguments = [what, str(tmp_path / "table"), str(tmp_path / "out")]
+
+    def run(arguments, left):
+        environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+        command = [sys.executable, "-c", FEW, *arguments, str(left)]
+        return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120, env=environment)
+
+    done = run(arguments, left)
     assert done.returncode == 0, done.stderr
     if not done.stdout.startswith("done"):
         assert done.stdout.startswith("DataFileError") and "too many open files (the limit is" in done.stdout
-        assert not (tmp_path / "out").exists()
+        if what == "store":  # the cache folder may be there, and serves the next run
+            assert run(arguments[:3], 200).stdout == "done\n"
+        else:
+            assert not (tmp_path / "out").exists()
     elif what != "store":
         assert Dataset(tmp_path / "out").num_rows == 20_000
