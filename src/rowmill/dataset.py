@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
+from numpy.random import Generator, Philox
 
 from rowmill.display import Displayed, Rows
 from rowmill.errors import ArgumentError, DtypeError
@@ -182,7 +182,7 @@ class Dataset(Displayed):
         """
         fragments = list(self.fragments)
         if shuffle:
-            order = np.random.Generator(np.random.Philox(seed)).permutation(len(fragments))
+            order = Generator(Philox(seed)).permutation(len(fragments))
             fragments = [fragments[i] for i in order]
         if indices is not None:
             fragments = [fragments[i] for i in indices]

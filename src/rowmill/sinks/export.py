@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow.parquet as pq
+from numpy.random import Generator, Philox
 
 from rowmill.errors import ArgumentError, writing
 from rowmill.schema import Schema
@@ -66,12 +66,12 @@ def to_parquet(
     if preserve_files:
         plan = preserved_files(dataset.fragments, _input_files(dataset), suffix)
         if how is not None:
-            generator = np.random.Generator(np.random.Philox(seed))
+            generator = Generator(Philox(seed))
             plan = [(name, _permuted(fragments, generator)) for name, fragments in plan]
         return write_files(source, plan, target, schema, options, how, seed, client)
     fragments: Sequence[Fragment] = dataset.fragments
     if how is Shuffle.PER_PARTITION or how is Shuffle.PER_WORKER:
-        fragments = _permuted(fragments, np.random.Generator(np.random.Philox(seed)))
+        fragments = _permuted(fragments, Generator(Philox(seed)))
     if partition_on is not None:
         keys = [partition_on] if isinstance(partition_on, str) else list(partition_on)
         for key in keys:
@@ -99,7 +99,7 @@ def _input_files(dataset: Dataset) -> Files | None:
     return files
 
 
-def _permuted(fragments: Sequence[Fragment], generator: np.random.Generator) -> list[Fragment]:
+def _permuted(fragments: Sequence[Fragment], generator: Generator) -> list[Fragment]:
     return [fragments[i] for i in generator.permutation(len(fragments))]
 
 

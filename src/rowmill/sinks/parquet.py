@@ -14,10 +14,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.random import Generator, Philox, SeedSequence
 from polars import selectors
 
 from rowmill.errors import ArgumentError, ColumnError, DataFileError, writing
@@ -83,7 +83,7 @@ def write_files(
 
     `client`: a Dask client whose workers see the folder too; each file is then written by one of them.
     """
-    seed = int(np.random.SeedSequence().entropy) % 2**63 if seed is None else seed  # type: ignore[arg-type]
+    seed = int(SeedSequence().entropy) % 2**63 if seed is None else seed  # type: ignore[arg-type]
     columns = source.schema.column_names
     total = sum(f.rows for _, fragments in plan for f in fragments)
     with staged_folder(target) as folder, progress_bar("writing", total, options.progress) as advance:
@@ -146,8 +146,8 @@ class _File:
         return Written(self.name, done.rows, done.footer)
 
 
-def _generator(seed: tuple[int, ...]) -> np.random.Generator:
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed)))
+def _generator(seed: tuple[int, ...]) -> Generator:
+    return Generator(Philox(SeedSequence(seed)))
 
 
 def write_hive(
@@ -161,7 +161,7 @@ def write_hive(
     seed: int | None = None,
 ) -> None:
     """Write `key=value` folders, a file for each partition and value, and no key column inside the files."""
-    generator = np.random.Generator(np.random.Philox(seed))
+    generator = Generator(Philox(seed))
     columns = source.schema.column_names
     kept = [c for c in columns if c not in keys]
     total = sum(f.rows for f in fragments)
@@ -252,7 +252,7 @@ def _ordered(
     fragments: Sequence[Fragment],
     columns: Sequence[str],
     shuffle: Shuffle | None,
-    generator: np.random.Generator,
+    generator: Generator,
 ) -> Iterator[pl.DataFrame]:
     """The rows of one file: as they are, or fragments and the rows within them permuted, or all permuted."""
     if shuffle is Shuffle.PER_WORKER or shuffle is Shuffle.FULL:

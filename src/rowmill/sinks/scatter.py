@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.ipc
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from rowmill.errors import reading, writing
@@ -64,7 +65,7 @@ class Buckets:
 
 
 def shuffled(
-    source: Source, fragments: Sequence[Fragment], columns: Sequence[str], generator: np.random.Generator
+    source: Source, fragments: Sequence[Fragment], columns: Sequence[str], generator: Generator
 ) -> Iterator[pl.DataFrame]:
     """All rows of the fragments in an order drawn uniformly at random, in frames of bounded size."""
     size = sum(f.rows for f in fragments) * source.row_bytes(columns)
@@ -86,7 +87,7 @@ def shuffled(
         path.unlink()
 
 
-def _permuted(frame: pl.DataFrame, generator: np.random.Generator) -> Iterator[pl.DataFrame]:
+def _permuted(frame: pl.DataFrame, generator: Generator) -> Iterator[pl.DataFrame]:
     """The rows in random order, gathered a few at a time: a second copy of the whole is never there."""
     order = generator.permutation(frame.height)
     for start in range(0, frame.height, _GATHER_ROWS):
