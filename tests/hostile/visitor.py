@@ -15,7 +15,7 @@ import numpy as np
 
 import rowmill
 from tests.store.common import digest, settle, stream
-from tests.store.forge import child, warm
+from tests.store.forge import child
 
 SECONDS = 30
 
@@ -65,7 +65,6 @@ def run(order):
 
 
 def main():
-    warm()
     if "wrap" in sys.argv:
         import rowmill.loader.tensordict  # noqa: F401 - once, not in every child
     for line in sys.stdin:
