@@ -15,7 +15,7 @@ def address(array):
 
 def pool():
     matrices = (Matrix("ids", np.dtype("int64"), ("a", "b")), Matrix("x", np.dtype("float32"), ("c",)))
-    return Pool(Layout(matrices), 64, 4)
+    return Pool(Layout(matrices), 64, 16)
 
 
 def test_memory_is_lent_again_once_nobody_looks_into_it():
@@ -59,7 +59,7 @@ def test_a_single_view_keeps_its_block(view):
             matrix[...] = 0
     del held, other, others, matrix
     gc.collect()
-    assert base in {address(taken.matrices[0]) for taken in [lender.take() for _ in range(6)]}
+    assert base in {address(taken.matrices[0]) for taken in [lender.take() for _ in range(16)]}
 
 
 def test_a_pool_remembers_no_more_than_it_may():
