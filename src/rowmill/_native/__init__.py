@@ -10,6 +10,7 @@ try:
     from rowmill._native.core import (
         Columns,
         Destination,
+        Lease,
         add_powers,
         build_narrow_index,
         build_wide_index,
@@ -41,6 +42,7 @@ except ModuleNotFoundError as error:
 __all__ = [
     "Columns",
     "Destination",
+    "Lease",
     "add_powers",
     "build_narrow_index",
     "build_wide_index",

@@ -1,5 +1,6 @@
 """The compiled functions, and what each does. `reference` says the same in NumPy."""
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,13 @@ from numpy.typing import NDArray
 _Array = NDArray[Any]
 _Places = NDArray[np.uint32]  # of rows in a chunk
 _Plan = NDArray[np.int64]  # lines of (output, input, offset, size, widen); see `feed.parts`
+
+class Lease:
+    """Memory that is lent: arrays made of it (`np.asarray`) keep it alive, and its end appends it to `returned`."""
+
+    def __init__(self, memory: NDArray[np.uint8], returned: deque[NDArray[np.uint8]]) -> None: ...
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
 
 class Columns:
     """Contiguous columns of one length (2-D for fixed-size lists), and the matrix and slot that each is packed to."""

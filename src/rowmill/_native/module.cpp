@@ -12,6 +12,9 @@ using namespace rowmill;
 NB_MODULE(core, module) {
     nb::set_leak_warnings(false);  // whatever lives when the interpreter ends is not worth a message
 
+    nb::class_<Lease>(module, "Lease")
+        .def(nb::init<nb::object, nb::object>(), "memory"_a, "returned"_a)
+        .def_prop_ro("__array_interface__", &Lease::interface);
     nb::class_<Columns>(module, "Columns")
         .def(nb::init<std::vector<Array>, const std::vector<std::size_t>&, const std::vector<std::size_t>&>(),
              "arrays"_a.noconvert(), "matrices"_a, "slots"_a)

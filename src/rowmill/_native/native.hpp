@@ -8,6 +8,25 @@
 
 namespace rowmill {
 
+// Memory that is lent: what is made of it keeps it alive, and its end appends it to a deque. In C++ because a signal
+// that comes while a Python destructor runs would be lost.
+class Lease {
+   public:
+    Lease(nb::object memory, nb::object returned) : memory_(std::move(memory)), returned_(std::move(returned)) {}
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    ~Lease() {
+        const nb::error_scope unchanged;  // an exception may be on its way
+        PyObject* done = PyObject_CallMethod(returned_.ptr(), "append", "O", memory_.ptr());
+        if (done == nullptr) PyErr_Clear();  // the interpreter ends: nobody wants the memory back
+        Py_XDECREF(done);
+    }
+    nb::object interface() const { return memory_.attr("__array_interface__"); }
+
+   private:
+    nb::object memory_, returned_;
+};
+
 // place.cpp
 void copy_rows(const std::vector<Array>& matrices, std::size_t first, const Plan& plan,
                const Vector<std::uint32_t>& places, const Destination& destination);

@@ -207,23 +207,10 @@ def _allocate(size: int) -> NDArray[np.uint8]:
     return np.empty(size, np.uint8)
 
 
-class _Lease:
-    """Memory that is lent. The arrays made of it, and whatever is made of those, keep it alive; its end returns it."""
-
-    __slots__ = ("__array_interface__", "_memory", "_returned")
-
-    def __init__(self, memory: NDArray[np.uint8], returned: deque[NDArray[np.uint8]]) -> None:
-        self.__array_interface__ = memory.__array_interface__
-        self._memory, self._returned = memory, returned
-
-    def __del__(self) -> None:
-        self._returned.append(self._memory)
-
-
 class Memory:
     """Lends memory, and lends it again once the last view of it is gone.
 
-    NumPy views and the tensors made of them hold the `_Lease` they look into. Memory that comes fresh from the system
+    NumPy views and the tensors made of them hold the `Lease` they look into. Memory that comes fresh from the system
     costs more than most of what we do with it. Needs no lock: a `deque` takes and gives in one step.
     """
 
@@ -233,7 +220,7 @@ class Memory:
 
     def take(self, size: int) -> NDArray[np.uint8]:
         """At least `size` bytes that nobody else looks into."""
-        return np.asarray(_Lease(self._found(size), self._free))
+        return np.asarray(_native.Lease(self._found(size), self._free))
 
     def _found(self, size: int) -> NDArray[np.uint8]:
         for _ in range(len(self._free)):
