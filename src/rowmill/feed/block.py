@@ -23,7 +23,7 @@ ALIGNMENT = 64  # TensorFlow aborts the process on less; a cache line; enough fo
 BLOCK_BYTES = 16 << 20  # huge pages (from 4 MB on) spared a 10-column table a quarter of its packing
 
 Array = NDArray[Any]
-Allocate = Callable[[int], NDArray[np.uint8]]  # of so many bytes
+Allocate = Callable[[int], NDArray[np.uint8]]  # gives memory of this many bytes
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ class Budget:
 
     @classmethod
     def of(cls, memory: Memory, cores: int, fragment_bytes: float, machine: int | None = None) -> Budget:
-        """The budget of a setting. "auto": what so many cores need that decode fragments of this size, at least 1 GB,
+        """The budget of a setting. "auto": what `cores` need to decode fragments of this size, at least 1 GB,
         and at most a quarter of the machine's memory (not of what is free of it: the order of rows would change with
         what else is running)."""
         if memory != "auto":
@@ -61,7 +61,7 @@ class Budget:
         return self.total // 4
 
     def chunk_of(self, ranks: int) -> int:
-        """The most bytes of a chunk of one of so many ranks."""
+        """The most bytes of a chunk of one rank, where there are `ranks` of them."""
         return self.chunk if ranks == 1 else self.common // 4
 
     def resumed_chunk(self, state: Mapping[str, Any], batch_bytes: float) -> int | None:
