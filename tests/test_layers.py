@@ -18,6 +18,7 @@ ALLOWED = {
     "lock": set(),
     "heap": set(),
     "threads": set(),
+    "interrupts": set(),
     "handles": set(),
     "tags": {"errors"},
     "dtypes": {"errors"},
@@ -43,6 +44,7 @@ ALLOWED = {
     "engines": {"errors", "progress", "sources.source", "sources.spool", "statistics", "threads", "engines"},
     "whole": {"dataset", "errors", "graph.node"},
     "workflow": {
+        "interrupts",
         "dataset",
         "display",
         "errors",
@@ -56,6 +58,7 @@ ALLOWED = {
         "whole",
     },
     "feed": {
+        "interrupts",
         "_native",
         "errors",
         "heap",
@@ -70,6 +73,7 @@ ALLOWED = {
     "store": {"_native", "errors", "handles", "lock", "sizes", "sources.paths", "threads", "feed", "store"},
     "cache": {"sources.paths", "store"},
     "dataset": {
+        "interrupts",
         "display",
         "errors",
         "schema",
@@ -81,6 +85,7 @@ ALLOWED = {
     },  # the last when it is called
     "io": {"dataset", "sinks"},
     "loader": {
+        "interrupts",
         "display",
         "errors",
         "heap",

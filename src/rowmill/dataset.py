@@ -16,6 +16,7 @@ from numpy.random import Generator, Philox
 
 from rowmill.display import Displayed, Rows
 from rowmill.errors import ArgumentError, DtypeError
+from rowmill.interrupts import interruptible
 from rowmill.schema import ColumnSchema, Schema
 from rowmill.sinks.export import to_parquet, validate
 from rowmill.sinks.files import Shuffle
@@ -58,6 +59,7 @@ class Dataset(Displayed):
     `null_values`, ...): `null_values=["NA", "?"]` reads these texts as nulls, `{"x": "NA"}` in one column.
     """
 
+    @interruptible
     def __init__(
         self,
         path_or_source: Any,
@@ -134,8 +136,6 @@ class Dataset(Displayed):
 
     def with_schema(self, schema: Schema) -> Dataset:
         """The same rows, described by another schema (its tags and properties)."""
-        if not isinstance(schema, Schema):
-            raise DtypeError(f"schema is {type(schema).__name__}; wanted rowmill.Schema; build one with Schema([...])")
         return self._like(self.source, schema)
 
     def with_tags(self, tags: Mapping[str, str | Iterable[str]]) -> Dataset:
@@ -145,7 +145,7 @@ class Dataset(Displayed):
 
     def _like(self, source: Source, schema: Schema | None = None) -> Dataset:
         """Another dataset with this one's settings."""
-        other = Dataset(source, schema=schema or self.schema, base_dataset=self.base_dataset)
+        other = Dataset(source, schema=self.schema if schema is None else schema, base_dataset=self.base_dataset)
         other.part_bytes, other.engine, other.client = self.part_bytes, self.engine, self.client
         return other
 
@@ -195,6 +195,7 @@ class Dataset(Displayed):
         known = unlisted_schema(self.source)
         return [name if name in known else self.schema[name].name for name in names]
 
+    @interruptible
     def to_polars(self, columns: str | Sequence[str] | None = None) -> pl.DataFrame:
         """The whole table in memory."""
         frames = list(self.to_iter(columns).polars())
@@ -219,6 +220,7 @@ class Dataset(Displayed):
         """The whole table in memory."""
         return self.to_polars(columns).to_arrow()
 
+    @interruptible
     def to_ddf(
         self,
         columns: str | Sequence[str] | None = None,
@@ -243,6 +245,7 @@ class Dataset(Displayed):
         """The table as a lazy Polars query that reads partition by partition, only the columns needed."""
         return lazy(self.source)
 
+    @interruptible
     def to_parquet(
         self,
         output_path: str | PathLike[str],
@@ -294,6 +297,7 @@ class Dataset(Displayed):
         other.part_bytes = None
         return other
 
+    @interruptible
     def shuffle_by_keys(
         self,
         keys: str | Sequence[str],
@@ -356,14 +360,8 @@ class Dataset(Displayed):
 
         Warns of each thing found. `add_metadata_file=True` writes the missing `_metadata`.
         """
-        return validate(
-            self.source,
-            add_metadata_file,
-            require_metadata_file,
-            row_group_max_size,
-            file_min_size,
-            self.part_bytes,
-        )
+        sizes = (row_group_max_size, file_min_size, self.part_bytes)
+        return validate(self.source, add_metadata_file, require_metadata_file, *sizes)
 
     def infer_schema(self, n: int = 1) -> Schema:
         """The schema as the source has it, without tags; `n` means nothing, as types are known exactly."""

@@ -10,10 +10,14 @@ import difflib
 import errno
 import os
 import re
+import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
+from pathlib import Path
 
+_PACKAGE = str(Path(__file__).parent) + os.sep
 _LONG = 200  # letters of a name that is worth comparing with others
 _SCARCE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
 
@@ -199,3 +203,11 @@ def os_reason(error: BaseException) -> str:
         return "; ".join(describe_os_error(error))
     lines = str(error).splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+def warn(text: str, category: type[Warning] = UserWarning) -> None:
+    """Warn, and name the line outside of Rowmill that led here."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level)

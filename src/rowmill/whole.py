@@ -6,11 +6,10 @@ it is small, and otherwise as it is with a warning. Called by `Workflow`.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 from rowmill.dataset import Dataset
-from rowmill.errors import PartitionWarning
+from rowmill.errors import PartitionWarning, warn
 from rowmill.graph.node import Apply, Node, walk
 
 LARGEST = 256 << 20  # bytes of rows in memory that are taken as one partition
@@ -26,11 +25,10 @@ def whole_partitions(data: Dataset, columns: Sequence[str], output: Node) -> Dat
     if size <= LARGEST:
         return data.repartition(npartitions=1)
     names = sorted(keys[0]) if keys else []
-    warnings.warn(
+    warn(
         f"{nodes[0].label} looks at one partition at a time, and rows with the same {names} may be in several of the "
         f"{data.npartitions} partitions, so a key may come out several times; the table is too large "
         f"({size / 1e6:,.0f} MB) to be taken as one; use dataset.shuffle_by_keys({names}) first",
         PartitionWarning,
-        stacklevel=4,
     )
     return data

@@ -6,7 +6,6 @@ Polars query and runs it where the rows are: lazily for a dataset, at once for a
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
@@ -18,7 +17,7 @@ from rowmill.dataset import Dataset
 from rowmill.display import Displayed, Rows
 from rowmill.engines.engine import Engine
 from rowmill.engines.local import LocalEngine
-from rowmill.errors import ArgumentError, FittedRowsWarning, NotFittedError
+from rowmill.errors import ArgumentError, FittedRowsWarning, NotFittedError, warn
 from rowmill.graph.draw import Picture
 from rowmill.graph.folder import DEFAULT_LIMIT
 from rowmill.graph.job import FitJob
@@ -29,6 +28,7 @@ from rowmill.graph.resolve import Resolved
 from rowmill.graph.rows import as_rows
 from rowmill.graph.steps_text import steps_text
 from rowmill.graph.transform import Transformation, missing
+from rowmill.interrupts import interruptible
 from rowmill.schema import Schema
 from rowmill.sizes import cores, parse_bytes, parse_memory
 from rowmill.sources.fingerprint import of_rows
@@ -68,6 +68,7 @@ class Workflow(Displayed):
         counts = "" if known is None else f", {len(known.input_schema)} columns in, {len(known.output_schema)} out"
         return f"Workflow: {state}{counts}", [(line,) for line in steps_text(self.output_node)]
 
+    @interruptible
     def fit_schema(self, schema: Schema) -> Workflow:
         """Check the graph against a table with these columns, and learn which columns come out."""
         self._resolve(schema)
@@ -119,6 +120,7 @@ class Workflow(Displayed):
             if isinstance(node, Apply) and isinstance(node.operator, StatOperator)
         )
 
+    @interruptible
     def fit(
         self,
         dataset: Any,
@@ -180,11 +182,13 @@ class Workflow(Displayed):
         self._fitted = {}
         self._learnt_from = self._learnt_rows = None
 
+    @interruptible
     def fit_transform(self, dataset: Any, y: Any = None, **options: Any) -> Any:
         """Fit, and transform the fitted data: out of fold where operators have folds. `y` means nothing."""
         self.fit(dataset, **options)
         return self.transform(dataset, fitted_rows=True)
 
+    @interruptible
     def transform(self, data: Any, *, fitted_rows: bool | None = None, folds: bool | None = None) -> Any:
         """What the operators make of `data`.
 
@@ -222,12 +226,11 @@ class Workflow(Displayed):
             return False
         if frame is not None and has_fitted_rows(known, frame):
             return True
-        warnings.warn(
+        warn(
             f"the data have {count:,} rows, as many as the workflow was fitted on, and are not recognised as those "
             f"rows: if they are, each target encoding holds the row's own target; say it with transform(data, "
             f"fitted_rows=True), or with fitted_rows=False if these are other rows",
             FittedRowsWarning,
-            stacklevel=4,
         )
         return False
 
@@ -260,6 +263,7 @@ class Workflow(Displayed):
                 "the workflow has operators that learn, and has not been fitted; call fit(dataset) first"
             )
 
+    @interruptible
     def remove_inputs(self, input_cols: Iterable[str]) -> Workflow:
         """Leave out these columns of the table and everything that is made of them: the label, when serving."""
         self._removed = self._removed | frozenset([input_cols] if isinstance(input_cols, str) else input_cols)
@@ -267,6 +271,7 @@ class Workflow(Displayed):
             self._resolve(self._known.resolved.root)
         return self
 
+    @interruptible
     def get_subworkflow(self, name: str) -> Workflow:
         """The part of the graph that was named with `Subgraph(name, ...)`, with what its operators have learnt."""
         for node in walk(self.output_node):
@@ -297,6 +302,7 @@ class Workflow(Displayed):
 
         return fingerprint(self.output_node, self._fitted, self._removed)
 
+    @interruptible
     def save(self, path: str | PathLike[str], modules_byvalue: Any = None) -> None:
         """Write the workflow to a local folder: JSON and Parquet, nothing that could run. The folder can be moved.
 
@@ -314,6 +320,7 @@ class Workflow(Displayed):
         save(local_path(path, "path"), self.output_node, self._fitted, self._removed, root, learnt)
 
     @classmethod
+    @interruptible
     def load(
         cls,
         path: str | PathLike[str],

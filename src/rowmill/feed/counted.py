@@ -13,9 +13,11 @@ from itertools import count
 from typing import Any, TypeVar
 
 from rowmill.feed.state import Position
+from rowmill.interrupts import KeepInterrupts
 
 T = TypeVar("T")
 
+_END: Any = object()
 _numbers = count()
 _unfinished: dict[int, weakref.ref[Any]] = {}  # no WeakSet: that runs code where Ctrl-C would be lost
 
@@ -32,7 +34,11 @@ def counted(batches: Iterator[T], position: Position) -> Iterator[T]:
 
 def _counting(batches: Any, position: Position, number: int) -> Iterator[T]:
     try:
-        for batch in batches:
+        while True:
+            with KeepInterrupts():
+                batch = next(batches, _END)
+            if batch is _END:
+                break
             position.batch += 1
             yield batch
         position.epoch, position.batch = position.epoch + 1, 0

@@ -33,6 +33,7 @@ from rowmill.feed.show import bytes_text
 from rowmill.feed.state import Position
 from rowmill.feed.stats import Stats
 from rowmill.feed.stored import Cache, Kept, Request, is_full
+from rowmill.interrupts import interruptible
 from rowmill.schema import Schema
 from rowmill.sizes import as_whole, cores
 from rowmill.sources.source import Source, fit_fragments, read_slices
@@ -64,6 +65,7 @@ class Stream:
     small batches, they come row-major all the same: `Batch.turned` says which.
     """
 
+    @interruptible
     def __init__(
         self,
         table: Table,
@@ -222,6 +224,7 @@ class Stream:
             first_batch=start.batch,
         )
 
+    @interruptible
     def batch(self, index: int) -> Batch:
         """Batch `index` of the latest epoch, or of the next once that has ended, without those before it."""
         steps = len(self)
@@ -233,6 +236,7 @@ class Stream:
         finally:
             cast("Any", batches).close()
 
+    @interruptible
     def take(self, rows: NDArray[np.int64]) -> Batch:
         """Rows of the table by their numbers, in this order, from a store that has all of them."""
         store = self._needed_cache("rows by number").complete_store()
@@ -243,6 +247,7 @@ class Stream:
         filling.fill(0, store.gathered(rows), 0, len(rows))
         return filling.batch(0)
 
+    @interruptible
     def build_cache(self) -> None:
         """Read all rows that the store lacks, and complete it."""
         kept = self._needed_cache("build_cache()")
@@ -272,15 +277,8 @@ class Stream:
     def _request(self) -> Request:
         """This table, for a cache."""
         drawn = None if self.draw is None else self.draw.name
-        return request(
-            self.source,
-            self.fragments,
-            self.selection,
-            " ".join(self._data().values()),
-            drawn,
-            self._packed_bytes,
-            self.memory,
-        )
+        data, size = " ".join(self._data().values()), self._packed_bytes
+        return request(self.source, self.fragments, self.selection, data, drawn, size, self.memory)
 
     def counted(self, batches: Iterator[T]) -> Iterator[T]:
         """These batches, or what was made of them; the position says how many of them have been handed out."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rowmill.errors import ArgumentError, DtypeError
+from rowmill.errors import ArgumentError, DtypeError, warn
 from rowmill.schema import Schema, Tags
 from rowmill.tags import many, tag_of
 
@@ -129,7 +128,7 @@ class ColumnSelector:
 
 def ColumnGroup(columns: Any) -> ColumnSelector:  # noqa: N802 - the name that older programs use
     """The older name of `ColumnSelector`."""
-    warnings.warn("ColumnGroup is deprecated; use ColumnSelector", DeprecationWarning, stacklevel=2)
+    warn("ColumnGroup is deprecated; use ColumnSelector", DeprecationWarning)
     return ColumnSelector(columns)
 
 

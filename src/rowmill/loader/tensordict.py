@@ -39,6 +39,7 @@ from rowmill.errors import (
 )
 from rowmill.feed.block import Array, Block, Blocks
 from rowmill.feed.stored import as_rows
+from rowmill.interrupts import interruptible
 from rowmill.loader.items import Batches, Form, fetched, form_of
 from rowmill.loader.torch_cuda import each_tensor
 from rowmill.progress import progress_bar
@@ -55,6 +56,7 @@ __all__ = ["Collate_Fn", "MappedItems", "dataset_to_tensordict", "put_batch_on_d
 SAMPLED = 32  # items that are looked at to see whether a dataset has changed
 
 
+@interruptible
 def dataset_to_tensordict(
     ds: Any,
     DEVICE: Any = "cpu",  # noqa: N803 - the name that its users know

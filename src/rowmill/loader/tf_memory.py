@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 import os
 import subprocess
-import warnings
 from typing import Any
 
-from rowmill.errors import ArgumentError
+from rowmill.errors import ArgumentError, warn
 
 VARIABLE = "TF_MEMORY_ALLOCATION"
 DEVICE_VARIABLE = "TF_VISIBLE_DEVICE"
@@ -35,10 +34,9 @@ def limit_memory(tf: Any) -> None:
             devices[number], [tf.config.LogicalDeviceConfiguration(memory_limit=int(megabytes))]
         )
     except RuntimeError:  # TensorFlow's way of saying that it is too late
-        warnings.warn(
+        warn(
             f"{VARIABLE} comes too late: TensorFlow has initialised its devices; import rowmill.loader.tensorflow "
             f"before anything is computed",
-            stacklevel=4,
         )
 
 

@@ -24,6 +24,7 @@ from rowmill.feed.layout import Nulls, Selector, packed_dtype
 from rowmill.feed.stored import as_rows
 from rowmill.feed.stream import Stream, Table
 from rowmill.heap import trim_heap
+from rowmill.interrupts import interruptible
 from rowmill.lock import Lock
 from rowmill.sizes import parse_memory
 from rowmill.sources.source import Fragment, fit_fragments, read_bounded
@@ -53,6 +54,7 @@ class Rows(Sequence[Any]):
 class MapStyle(TorchDataset[Any]):
     """Rows by number: `features` (a dict), or `(features, target)` if there are targets."""
 
+    @interruptible
     def __init__(
         self,
         dataset: Table,
@@ -112,6 +114,7 @@ class MapStyle(TorchDataset[Any]):
             raise StoreError("build_cache() of a view without a cache; wanted one; pass cache='auto' or a folder")
         self._stream.build_cache()
 
+    @interruptible
     def __getitems__(self, indices: Sequence[int] | NDArray[np.int64]) -> Rows:
         """Many rows at once, each fragment looked up once: what a stock `DataLoader` calls for a batch."""
         wanted = as_rows(indices, len(self))

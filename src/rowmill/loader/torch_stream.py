@@ -6,7 +6,6 @@ Tensors are views of the feed's blocks, so nothing is copied on the CPU.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator, Mapping
 from multiprocessing.context import get_spawning_popen
 from typing import Any, cast
@@ -14,7 +13,7 @@ from typing import Any, cast
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from rowmill.errors import ArgumentError, ForkedError
+from rowmill.errors import ArgumentError, ForkedError, warn
 from rowmill.feed.block import Batch
 from rowmill.feed.ranks import Ranks
 from rowmill.feed.stream import Stream, Table
@@ -141,7 +140,7 @@ def _device(device: Any) -> torch.device:
     if device is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if isinstance(device, int) and not torch.cuda.is_available():
-        warnings.warn(f"device={device} names a GPU, and PyTorch sees none here; batches stay on the CPU", stacklevel=4)
+        warn(f"device={device} names a GPU, and PyTorch sees none here; batches stay on the CPU")
         return torch.device("cpu")
     made = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
     if made.type == "cuda" and not torch.cuda.is_available():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
-from rowmill.errors import ArgumentError, UnseenValueError
+from rowmill.errors import ArgumentError, UnseenValueError, warn
 from rowmill.graph.operator import Call, Fitted, Inputs, Output, StatOperator
 from rowmill.graph.selector import Group, members
 from rowmill.ops.columns import check_names, retagged
@@ -87,7 +86,7 @@ class Categorify(StatOperator):
         if self.search_sorted and self.freq_threshold:
             raise ArgumentError("search_sorted was given with freq_threshold; they exclude each other")
         if self.tree_width is not None:
-            warnings.warn("tree_width is deprecated and means nothing; leave it out", FutureWarning, stacklevel=3)
+            warn("tree_width is deprecated and means nothing; leave it out", FutureWarning)
         if isinstance(self.vocabs, Mapping):
             object.__setattr__(self, "vocabs", {name: plain_vocabulary(given) for name, given in self.vocabs.items()})
         for name in ("freq_threshold", "max_size", "num_buckets"):
@@ -173,11 +172,10 @@ class Categorify(StatOperator):
     def _warn_of_size(self, name: str, table: pl.DataFrame) -> None:
         limit = self.cardinality_memory_limit
         if limit is not None and table.estimated_size() > parse_bytes(limit, "cardinality_memory_limit"):
-            warnings.warn(
+            warn(
                 f"the vocabulary of {name!r} takes {table.estimated_size():,} bytes, more than "
                 f"cardinality_memory_limit={limit!r}: it was counted on disk, but has to fit in memory to encode; use "
                 f"max_size or freq_threshold",
-                stacklevel=2,
             )
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:

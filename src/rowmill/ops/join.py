@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -12,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
-from rowmill.errors import ArgumentError, ColumnError, closest
+from rowmill.errors import ArgumentError, ColumnError, closest, warn
 from rowmill.graph.operator import Call, Change, Fitted, Inputs, Operator, Output, StatOperator, Value, numeric
 from rowmill.graph.selector import members
 from rowmill.schema import ColumnSchema, Tags
@@ -273,11 +272,10 @@ class JoinExternal(Operator):
         )
         more = joined.height - joined.get_column("left").n_unique()
         if more and self._allowed is None:
-            warnings.warn(
+            warn(
                 f"JoinExternal made {more:,} rows more than the {frame.height:,} it was given: the external table has "
                 f"keys of {self._keys} several times; pass drop_duplicates_ext=True to take the first row of each key, "
                 f"validate='m:1' to refuse such a table, or validate='m:m' if you want this",
-                stacklevel=2,
             )
         found = joined.get_column("right")
         new = [c for c in self._table.get_columns() if c.name not in self._keys]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rowmill.errors import ArgumentError
+from rowmill.errors import ArgumentError, warn
 from rowmill.graph.operator import (
     Call,
     Fitted,
@@ -103,10 +102,9 @@ def _warn_of_logarithms(name: str, below: int, zero: int, count: int) -> None:
     if below or zero:
         found = [f"{below:,} below -1, which became NaN"] if below else []
         found += [f"{zero:,} of -1, which became minus infinity"] if zero else []
-        warnings.warn(
+        warn(
             f"LogOp: of {count:,} values of column {name!r} in one piece of the table, {' and '.join(found)}; use "
             f"Clip(min_value=0) before LogOp",
-            stacklevel=2,
         )
 
 
@@ -126,9 +124,7 @@ class Normalize(StatOperator):
     def learn(self, results: Mapping[str, Sums], inputs: Inputs) -> Fitted:
         for name, sums in results.items():
             if sums.infinite:
-                warnings.warn(
-                    f"column {name!r} has {sums.infinite} infinite values; left out of its mean", stacklevel=2
-                )
+                warn(f"column {name!r} has {sums.infinite} infinite values; left out of its mean")
         return Fitted(
             {
                 "means": {name: sums.mean for name, sums in results.items()},

@@ -5,7 +5,6 @@ written.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 from numpy.random import Generator, Philox
 
-from rowmill.errors import ArgumentError, writing
+from rowmill.errors import ArgumentError, warn, writing
 from rowmill.schema import Schema
 from rowmill.sinks.files import Shuffle, file_per_partition, named_files, parse_shuffle, preserved_files
 from rowmill.sinks.parquet import WriteOptions, write_files, write_hive
@@ -114,7 +113,7 @@ def validate(
     """See `Dataset.validate_dataset`."""
     files = getattr(source, "files", None)
     if files is None or files.engine != "parquet" or files.filesystem is not None:
-        warnings.warn("not a dataset of local Parquet files: nothing to validate", stacklevel=3)
+        warn("not a dataset of local Parquet files: nothing to validate")
         return False
     fine = True
     root = Path(files.root or Path(files.paths[0]).parent)
@@ -124,16 +123,15 @@ def validate(
             with writing(root / "_metadata"):
                 write_metadata(root / "_metadata", footers)
         else:
-            warnings.warn(f"no _metadata file in {root}; add_metadata_file=True writes one", stacklevel=3)
+            warn(f"no _metadata file in {root}; add_metadata_file=True writes one")
             fine = False
     most = parse_bytes(row_group_max_size or min(part_bytes or _GROUP_MAX, _GROUP_MAX), "row_group_max_size")
     row = source.row_bytes(source.schema.column_names)
     large = [f for f in source.fragments if f.rows * row > most]
     if large:
         where = source.describe(large[0])
-        warnings.warn(
+        warn(
             f"{len(large)} row groups larger than {most} bytes, first {where}; write smaller ones",
-            stacklevel=3,
         )
         fine = False
     least = parse_bytes(file_min_size or part_bytes or 1, "file_min_size")
@@ -142,9 +140,8 @@ def validate(
         rows[fragment.unit] += fragment.rows
     small = [files.paths[unit] for unit, n in rows.items() if n * row < least] if len(files.paths) > 1 else []
     if small:
-        warnings.warn(
+        warn(
             f"{len(small)} files smaller than {least} bytes, first {small[0]}; write fewer files",
-            stacklevel=3,
         )
         fine = False
     return fine

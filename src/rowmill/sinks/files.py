@@ -6,14 +6,13 @@ Pure arithmetic; nothing is read or written here.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from rowmill.errors import ArgumentError
+from rowmill.errors import ArgumentError, warn
 from rowmill.sources.paths import ENGINES, Files
 from rowmill.sources.source import Fragment
 
@@ -38,7 +37,7 @@ def parse_shuffle(shuffle: Any) -> Shuffle | None:
     if shuffle is None or shuffle is False:
         return None
     if shuffle is True:
-        warnings.warn("shuffle=True is deprecated; say rowmill.io.Shuffle.PER_WORKER", DeprecationWarning, stacklevel=4)
+        warn("shuffle=True is deprecated; say rowmill.io.Shuffle.PER_WORKER", DeprecationWarning)
         return Shuffle.PER_WORKER
     if isinstance(shuffle, Shuffle):
         return shuffle

@@ -7,7 +7,6 @@ size; any rows can then be read from there. Called by `slices`.
 
 from __future__ import annotations
 
-import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from itertools import accumulate
 import pyarrow as pa
 import pyarrow.ipc
 
-from rowmill.errors import os_reason
+from rowmill.errors import os_reason, warn
 from rowmill.lock import Lock
 from rowmill.sources.pool import returning_pool
 from rowmill.sources.spool import temporary_folder
@@ -89,11 +88,10 @@ class BatchCopies:
                     self._copies[key] = BatchCopy(batches())
                 except CopyError as error:
                     self._failed = True
-                    warnings.warn(
+                    warn(
                         f"cannot copy a large row group to a temporary file: {error}. It is decoded from its start for "
                         f"every slice instead, which is slow; set TMPDIR to a folder with more room, or write smaller "
                         f"row groups",
-                        stacklevel=2,
                     )
             return self._copies.get(key)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Any
 
 import polars as pl
 
-from rowmill.errors import DtypeError, MissingExtraError
+from rowmill.errors import DtypeError, MissingExtraError, warn
 from rowmill.schema import Schema
 from rowmill.sources.fingerprint import of_values
 from rowmill.sources.frames import as_frame
@@ -92,10 +91,9 @@ def _warn_of_lists(collection: Any, texts: list[str]) -> None:
     for name in texts:
         found = [text for text in first[name] if isinstance(text, str)]
         if found and all(re.fullmatch(r"\[.*\]", text, re.S) for text in found):
-            warnings.warn(
+            warn(
                 f"column {name!r} of the Dask dataframe has texts such as {found[0][:40]!r}: Dask makes text of lists "
                 f"unless dask.config.set({{'dataframe.convert-string': False}}) is called before the frame is made",
-                stacklevel=5,
             )
 
 

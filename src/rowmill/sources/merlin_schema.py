@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rowmill.errors import RowmillError
+from rowmill.errors import RowmillError, warn
 from rowmill.schema import ColumnSchema, Schema, Tags
 
 _JSON, _TEXT = Path(".merlin") / "schema.json", Path("schema.pbtxt")
@@ -39,10 +38,9 @@ def merlin_schema(folder: Path) -> Schema | None:
                 raise ValueError(f"it has more than {_MAX_BYTES >> 20} MB")
             return Schema([_column(feature) for feature in _many(parse((folder / name).read_text()), "feature")])
         except (OSError, ValueError, ArithmeticError, TypeError, AttributeError, RecursionError, RowmillError) as error:
-            warnings.warn(
+            warn(
                 f"cannot use {folder / name}: {error}; the table is opened without its tags and properties, remove or "
                 f"repair the file",
-                stacklevel=4,
             )
     return None
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from rowmill.errors import warn
 from rowmill.schema import Schema
 
 _LEVEL = re.compile(r"__index_level_\d+__")
@@ -58,8 +58,7 @@ def range_names(metadata: bytes | None) -> list[str]:
 def warn_of_ranges(names: Iterable[str], where: str) -> None:
     """Warn of even indices with a name, such as ids, which are not among the rows of a file."""
     for name in sorted(set(names)):
-        warnings.warn(
+        warn(
             f"the index {name!r} of {where} counts evenly, so pandas has not stored it with the rows, and it is no "
             f"column here; if it is wanted, write the frame with frame.reset_index().to_parquet(...)",
-            stacklevel=5,
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -27,6 +26,7 @@ from rowmill.errors import (
     DtypeError,
     StoreError,
     describe_os_error,
+    warn,
 )
 from rowmill.feed.filling import Read
 from rowmill.feed.pack import Columns, Dealer, Decode
@@ -381,7 +381,7 @@ class Kept:
     def _warn(self, text: str, *, once: bool = True) -> None:
         if not (once and self._warned):
             self._warned = self._warned or once
-            warnings.warn(text, CacheWarning, stacklevel=2)
+            warn(text, CacheWarning)
 
     def text(self) -> str:
         """Where rows come from, for a person."""
