@@ -215,9 +215,7 @@ def consume(path: Path, table: str, consumer: str, memory: int, store: Path) -> 
     options = {"shuffle": consumer == "shuffled", "memory": memory, "batch_size": batch}
     if consumer == "store":
         options["cache"] = str(store)
-    return sum(
-        len(next(iter(batch[0].values()))) - ("l__values" in batch[0] and 0) for batch in Loader(data, **options)
-    )
+    return sum(len(next(iter(batch[0].values()))) for batch in Loader(data, **options))
 
 
 def write(folder: Path, table: str, scale: float) -> tuple[Path, Path]:
@@ -235,7 +233,7 @@ def main(folder: Path, table: str, consumer: str, memory: int, scale: float) -> 
     small, path = write(folder, table, scale)
     import tempfile
 
-    with tempfile.TemporaryDirectory(dir=folder) as store:
+    with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as store:
         consume(small, table, consumer, memory, Path(store) / "small")
         import gc
 
