@@ -53,9 +53,9 @@ class Dataset(Displayed):
     (`__index_level_0__`), which is a column only where it is named here or when rows are read.
     `storage_options`: credentials and end point of an object store, as fsspec or object-store spell them.
     `schema`: a `Schema` whose tags and properties describe the columns; by default the one stored beside
-    the files. `client`: a Dask client; `to_parquet` then writes each file on one of its workers. `cpu` is accepted
-    for compatibility and means nothing. `verify`: compare the checksums of Parquet pages, in files that have them, with
-    their bytes whenever they are read. Other keyword arguments belong to the format (CSV: `sep`, `names`, `header`,
+    the files. `client`: a Dask client; `to_parquet` then writes each file on one of its workers. `cpu` and
+    `use_cpu` are accepted for compatibility and mean nothing. `verify`: compare the checksums of Parquet pages, in
+    files that have them, with their bytes whenever they are read. Other keyword arguments belong to the format (CSV: `sep`, `names`, `header`,
     `null_values`, ...): `null_values=["NA", "?"]` reads these texts as nulls, `{"x": "NA"}` in one column.
     """
 
@@ -73,6 +73,7 @@ class Dataset(Displayed):
         columns: str | Sequence[str] | None = None,
         client: Any = None,
         cpu: bool | None = None,
+        use_cpu: bool | None = None,
         base_dataset: Dataset | None = None,
         schema: Schema | None = None,
         verify: bool = True,

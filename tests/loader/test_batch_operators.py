@@ -114,3 +114,34 @@ def test_tables_that_do_not_fit(tmp_path):
     np.save(tmp_path / "code.npy", np.array([{}], object))
     with pytest.raises(ValueError, match="allow_pickle"):
         EmbeddingOperator(tmp_path / "code.npy")
+
+
+@pytest.mark.parametrize("unknown", [0, 7.5, np.array([8.0, 9.0])])
+def test_ids_without_a_row_get_the_unknown_value(unknown):
+    operator = EmbeddingOperator(VECTORS, unknown_value=unknown)
+    features, _ = Loader(Dataset({"id": [1, 99, -1]}), 3, transforms=[operator]).peek()
+    wanted = np.broadcast_to(unknown, 2).tolist()
+    assert features["embeddings"].tolist() == [[1.0, 1.5], wanted, wanted]
+    assert VECTORS[-1].tolist() == [3.0, 3.5]  # the table itself is unchanged
+
+
+def test_an_unknown_value_of_another_size_is_refused():
+    with pytest.raises(ArgumentError, match=r"unknown_value has the shape \(3,\)"):
+        EmbeddingOperator(VECTORS, unknown_value=np.zeros(3))
+
+
+@pytest.mark.parametrize("kind", [str, object])
+def test_ids_that_are_strings(kind):
+    ids = np.array(["a", "b", "long name", "d"], kind)
+    operator = EmbeddingOperator(VECTORS, id_lookup_table=ids, unknown_value=-1)
+    data = Dataset({"id": ["long name", "a", "long nameless", "d"]})
+    features, _ = arrays.Loader(data, 4, transforms=[operator]).peek()
+    assert features["embeddings"][:, 0].tolist() == [2.0, 0.0, -1.0, 3.0]
+    with pytest.raises(ArgumentError, match="wanted strings"):
+        arrays.Loader(Dataset({"id": [1, 2]}), 2, transforms=[operator]).peek()
+
+
+def test_vectors_keep_what_the_ids_are_about():
+    data = Dataset({"id": [1, 2]}).with_tags({"id": [Tags.ITEM_ID, Tags.CATEGORICAL]})
+    loader = Loader(data, 2, transforms=[EmbeddingOperator(VECTORS)])
+    assert set(loader.output_schema["embeddings"].tags) == {Tags.EMBEDDING, Tags.ITEM}

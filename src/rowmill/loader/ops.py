@@ -23,6 +23,7 @@ __all__ = ["EmbeddingOperator", "Padding"]
 
 Features = Mapping[str, Any]
 VALUES, OFFSETS = LIST_ENDINGS
+_KEPT_TAGS = (Tags.LIST, Tags.SEQUENCE, Tags.USER, Tags.ITEM, Tags.CONTEXT, Tags.SESSION)  # of ids, for their vectors
 
 
 class BatchOperators(list[Any]):
@@ -104,8 +105,8 @@ class EmbeddingOperator(BatchOperator):
     """Adds `embedding_name`: for each id of column `lookup_key` its row of `embeddings`.
 
     `embeddings`: a matrix with a row for each id, or the path of a `.npy` file; with `mmap` it stays on disk.
-    `id_lookup_table`: the ids of its rows, if they are not 0, 1, 2, ... (an array, or the path of a `.npy` file). An id
-    without a row is an error.
+    `id_lookup_table`: the ids of its rows, numbers or strings, if they are not 0, 1, 2, ... (an array, or the path of a
+    `.npy` file). `unknown_value`: what an id without a row gets, a number or a vector; without it such an id is an error.
     """
 
     def __init__(
@@ -115,14 +116,21 @@ class EmbeddingOperator(BatchOperator):
         embedding_name: str = "embeddings",
         id_lookup_table: Any = None,
         mmap: bool = False,
+        unknown_value: Any = None,
     ) -> None:
         self.embeddings = _table(embeddings, mmap)
         if self.embeddings.ndim != 2:
             raise ArgumentError(f"embeddings have {self.embeddings.ndim} dimensions; wanted a matrix with a row per id")
         self.lookup_key, self.embedding_name = lookup_key, embedding_name
+        self.unknown_value = None if unknown_value is None else np.asarray(unknown_value, self.embeddings.dtype)
+        if self.unknown_value is not None and self.unknown_value.shape not in ((), self.embeddings.shape[1:]):
+            raise ArgumentError(
+                f"unknown_value has the shape {self.unknown_value.shape}, and a row of embeddings "
+                f"{self.embeddings.shape[1:]}; pass a number or a vector of that length"
+            )
         self._ids: Array | None = None
         if id_lookup_table is not None:
-            ids = _whole_numbers(np.ravel(_table(id_lookup_table, mmap)))
+            ids = _comparable(np.ravel(_table(id_lookup_table, mmap)))
             if len(ids) != len(self.embeddings):
                 raise ArgumentError(
                     f"id_lookup_table has {len(ids)} ids, and embeddings {len(self.embeddings)} rows; wanted an id for "
@@ -143,16 +151,23 @@ class EmbeddingOperator(BatchOperator):
 
     def _vectors(self, ids: Any, real: Array | None) -> Any:
         wanted = _array(ids)
-        if wanted.dtype.kind not in "iu":
-            raise ArgumentError(f"column {self.lookup_key!r} is {wanted.dtype}; wanted whole numbers to look up")
+        of_texts = self._ids is not None and self._ids.dtype.kind == "U"
+        if wanted.dtype.kind not in ("OU" if of_texts else "iu"):
+            kind = "strings, as id_lookup_table has" if of_texts else "whole numbers"
+            raise ArgumentError(f"column {self.lookup_key!r} is {wanted.dtype}; wanted {kind} to look up")
         rows = self._rows(wanted)
         if real is not None:  # rows that only fill up the batch have no id
             rows = np.where(real.reshape(-1, *[1] * (rows.ndim - 1)), rows, np.maximum(rows, 0))
-        if rows.size and rows.min() < 0:
+        unknown = rows < 0
+        if self.unknown_value is None and unknown.any():
             raise ArgumentError(
-                f"no row of embeddings for {self.lookup_key} {wanted[rows < 0][0]}; add one, or leave its rows out"
+                f"no row of embeddings for {self.lookup_key} {wanted[unknown][0]}; add one, pass unknown_value=0, or "
+                f"leave its rows out"
             )
-        return _like(np.ascontiguousarray(self.embeddings[rows]), ids)
+        vectors = np.ascontiguousarray(self.embeddings[rows])
+        if unknown.any():
+            vectors[unknown] = self.unknown_value
+        return _like(vectors, ids)
 
     def _rows(self, wanted: Array) -> Array:
         """The rows of the ids; -1 where there is none."""
@@ -160,7 +175,8 @@ class EmbeddingOperator(BatchOperator):
             return np.where((wanted >= 0) & (wanted < len(self.embeddings)), wanted, -1).astype(np.int64)
         if not len(self._ids):
             return np.full(wanted.shape, -1)
-        keys = wanted.astype(self._ids.dtype)  # of one type, or NumPy would compare them as floats
+        # Of one type, or NumPy would compare integers as floats. Texts take the room of the longest.
+        keys = wanted.astype(str if self._ids.dtype.kind == "U" else self._ids.dtype)
         place = np.minimum(np.searchsorted(self._ids, keys), len(self._ids) - 1)
         return np.where((self._ids[place] == keys) & (keys == wanted), self._order[place], -1)
 
@@ -168,7 +184,8 @@ class EmbeddingOperator(BatchOperator):
         keys = input_schema[self.lookup_key]
         inner = keys.shape.dims[1:] if keys.is_list else ()
         shape = (None, *inner, self.embeddings.shape[1])
-        made = ColumnSchema(self.embedding_name, self.embeddings.dtype, [Tags.EMBEDDING], dims=shape)
+        tags = [Tags.EMBEDDING, *(tag for tag in _KEPT_TAGS if tag in keys.tags)]
+        made = ColumnSchema(self.embedding_name, self.embeddings.dtype, tags, dims=shape)
         return input_schema + Schema([made])
 
 
@@ -180,12 +197,14 @@ def _table(given: Any, mmap: bool) -> Array:
     return _array(given)
 
 
-def _whole_numbers(ids: Array) -> Array:
-    """Ids as integers, also if they were stored as floats."""
-    if ids.dtype.kind in "iu":
+def _comparable(ids: Array) -> Array:
+    """Ids as integers, also if they were stored as floats, or as strings."""
+    if ids.dtype.kind in "iuU":
         return ids
+    if ids.dtype.kind == "O" and all(isinstance(each, str) for each in ids.tolist()):
+        return ids.astype(str)
     if ids.dtype.kind != "f" or not (np.abs(ids) <= 2**53).all() or (ids % 1).any():
-        raise ArgumentError(f"id_lookup_table is {ids.dtype}; wanted whole numbers")
+        raise ArgumentError(f"id_lookup_table is {ids.dtype}; wanted whole numbers or strings")
     return ids.astype(np.int64)
 
 
