@@ -55,8 +55,8 @@ class Dataset(Displayed):
     `schema`: a `Schema` whose tags and properties describe the columns; by default the one stored beside
     the files. `client`: a Dask client; `to_parquet` then writes each file on one of its workers. `cpu` and
     `use_cpu` are accepted for compatibility and mean nothing. `verify`: compare the checksums of Parquet pages, in
-    files that have them, with their bytes whenever they are read. Other keyword arguments belong to the format (CSV: `sep`, `names`, `header`,
-    `null_values`, ...): `null_values=["NA", "?"]` reads these texts as nulls, `{"x": "NA"}` in one column.
+    files that have them, with their bytes whenever they are read. Other keyword arguments belong
+    to the format (CSV: `sep`, `names`, `header`, `null_values`, ...): `null_values=["NA", "?"]` reads these texts as nulls, `{"x": "NA"}` in one column.
     """
 
     @interruptible

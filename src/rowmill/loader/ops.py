@@ -106,7 +106,8 @@ class EmbeddingOperator(BatchOperator):
 
     `embeddings`: a matrix with a row for each id, or the path of a `.npy` file; with `mmap` it stays on disk.
     `id_lookup_table`: the ids of its rows, numbers or strings, if they are not 0, 1, 2, ... (an array, or the path of a
-    `.npy` file). `unknown_value`: what an id without a row gets, a number or a vector; without it such an id is an error.
+    `.npy` file). `unknown_value`: what an id without a row gets, a number or a vector; by default it is an
+    error.
     """
 
     def __init__(
