@@ -52,11 +52,12 @@ class Dataset(Displayed):
     `columns`: the columns to have, in this order; by default all but an index of pandas without a name
     (`__index_level_0__`), which is a column only where it is named here or when rows are read.
     `storage_options`: credentials and end point of an object store, as fsspec or object-store spell them.
-    `schema`: a `Schema` whose tags and properties describe the columns; by default the one stored beside
-    the files. `client`: a Dask client; `to_parquet` then writes each file on one of its workers. `cpu` and
-    `use_cpu` are accepted for compatibility and mean nothing. `verify`: compare the checksums of Parquet pages, in
-    files that have them, with their bytes whenever they are read. Other keyword arguments belong
-    to the format (CSV: `sep`, `names`, `header`, `null_values`, ...): `null_values=["NA", "?"]` reads these texts as nulls, `{"x": "NA"}` in one column.
+    `schema`: a `Schema` whose tags and properties describe the columns; by default the one stored beside the files.
+    `client`: a Dask client; `to_parquet` then writes each file on one of its workers. `cpu` and `use_cpu` are
+    accepted for compatibility and mean nothing. `verify`: compare the checksums of Parquet pages, in files that
+    have them, with their bytes whenever they are read. Other keyword arguments belong to the format (CSV: `sep`,
+    `names`, `header`, `null_values`, ...): `null_values=["NA", "?"]` reads these texts as nulls, `{"x": "NA"}` in
+    one column.
     """
 
     @interruptible
