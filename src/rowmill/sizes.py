@@ -11,6 +11,7 @@ from typing import Any
 from rowmill.errors import ArgumentError
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_ASSUMED_MEMORY = 8 << 30  # bytes of a machine that does not say how many it has
 _SIZE = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*([kmgt]i?)?b?\s*")
 
 
@@ -37,12 +38,18 @@ def parse_memory(size: int | float | str) -> int:
 
 def total_memory() -> int:
     """The memory of this machine in bytes, or of the container it is."""
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    physical = _physical_memory()
     try:
         limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
     except OSError:  # no control group, or none of version 2
         return physical
     return min(physical, int(limit)) if limit.isdigit() else physical
+
+
+def _physical_memory() -> int:
+    if not hasattr(os, "sysconf"):  # Windows
+        return _ASSUMED_MEMORY
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def cores() -> int:

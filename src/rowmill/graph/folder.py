@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from rowmill.errors import WorkflowFileError
-from rowmill.handles import open_handle
+from rowmill.handles import HAS_FOLDER_HANDLES, O_DIRECTORY, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, Handle, open_handle
 
 DEFAULT_LIMIT = "512MB"
 JSON_SHARE = 32  # parsed JSON takes up to some 25 times its size
@@ -46,7 +46,7 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._handle = open_handle(path, os.O_RDONLY | os.O_DIRECTORY)
+            self._handle = open_handle(path, os.O_RDONLY | O_DIRECTORY) if HAS_FOLDER_HANDLES else None
         except (OSError, ValueError) as error:
             raise self._unreadable("", error) from error
 
@@ -54,18 +54,14 @@ class Folder:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._handle.close()
+        if self._handle is not None:
+            self._handle.close()
 
     def read(self, name: str, most: int, budget: Budget) -> bytes:
         """The content of a regular file of at most `most` bytes. `name` may have one folder before it."""
-        *folders, last = name.split("/")
-        directory = self._handle
+        last = name.rpartition("/")[2]
         try:
-            for part in folders:
-                flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-                directory = open_handle(part, flags, dir_fd=directory.fileno())
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
-            held = open_handle(last, flags, dir_fd=directory.fileno())
+            held = self._open_by_path(name) if self._handle is None else self._open_inside(name, self._handle)
             with held, open(held.fileno(), "rb", closefd=False) as file:
                 found = os.fstat(file.fileno())
                 if not stat.S_ISREG(found.st_mode):
@@ -78,6 +74,23 @@ class Folder:
             if isinstance(error, WorkflowFileError):
                 raise
             raise self._unreadable(name, error) from error
+
+    def _open_inside(self, name: str, directory: Handle) -> Handle:
+        """A file, looked up from the open folder on, part by part."""
+        *folders, last = name.split("/")
+        for part in folders:
+            directory = open_handle(part, os.O_RDONLY | O_DIRECTORY | O_NOFOLLOW, dir_fd=directory.fileno())
+        return open_handle(last, os.O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, dir_fd=directory.fileno())
+
+    def _open_by_path(self, name: str) -> Handle:
+        """A file, by its path: where folders cannot be opened (Windows). Who can replace the folder's parts between
+        the check and the opening is not kept from it."""
+        parts = name.split("/")
+        for count in range(1, len(parts) + 1):
+            found = self.path.joinpath(*parts[:count]).lstat()
+            if stat.S_ISLNK(found.st_mode) or not (stat.S_ISREG(found.st_mode) if count == len(parts) else True):
+                raise OSError(f"{parts[count - 1]} is not a regular file")
+        return open_handle(self.path.joinpath(*parts), os.O_RDONLY)
 
     def _unreadable(self, name: str, error: Exception) -> WorkflowFileError:
         return WorkflowFileError(f"cannot read {self.path / name}: {error}; pass a folder that Workflow.save wrote")

@@ -77,6 +77,7 @@ def dataset_to_tensordict(
             f"ds is a {type(ds).__name__}; wanted a dataset of items by number; a table goes straight into "
             f"rowmill.loader.torch.Loader(..., cache=...)"
         )
+    files.check_system()
     rows = _length(ds)
     form = form_of(fetched(ds, 0))
     place = _letters(type(ds).__module__, type(ds).__qualname__, rows, repr(form))

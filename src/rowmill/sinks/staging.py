@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import fcntl
 import os
 import secrets
 import shutil
@@ -21,7 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from rowmill.errors import ArgumentError, DataFileError, RowmillError, is_scarcity, system_error
-from rowmill.handles import open_handle
+from rowmill.handles import HAS_FOLDER_HANDLES, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, lock, open_handle
 from rowmill.sources.saved_workflows import WORKFLOW, read_manifest
 from rowmill.threads import run_apart
 
@@ -112,18 +111,21 @@ def _keep_workflows(target: Path, folder: Path) -> None:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Hold a lock on the folder, by which others see that its writer is alive."""
+    if not HAS_FOLDER_HANDLES:
+        yield
+        return
     with open_handle(folder, os.O_RDONLY) as handle:
         with contextlib.suppress(OSError):  # some network file systems have no locks
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(handle)
         yield
 
 
 def _sweep(target: Path) -> None:
     """Remove what killed writers of the same target left behind."""
     for folder in target.parent.glob(f".{_escaped(target.name)}.*{_ENDING}"):
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK
+        flags = os.O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK
         with contextlib.suppress(OSError), open_handle(folder, flags) as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(handle)
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -132,8 +134,10 @@ def _escaped(name: str) -> str:
 
 
 def flush(path: Path) -> None:
-    """Make sure that a file or folder is on the disk."""
-    with open_handle(path, os.O_RDONLY) as handle:
+    """Make sure that a file, or a folder where one can be opened, is on the disk."""
+    if path.is_dir() and not HAS_FOLDER_HANDLES:
+        return
+    with open_handle(path, os.O_RDONLY if HAS_FOLDER_HANDLES else os.O_RDWR) as handle:
         os.fsync(handle.fileno())
 
 
@@ -158,8 +162,8 @@ def _publish(folder: Path, target: Path) -> None:
 
 def _exchange(a: Path, b: Path) -> None:
     """Let two folders swap names in one step; in two where the system cannot."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if hasattr(libc, "renameat2") and libc.renameat2(_HERE, os.fsencode(a), _HERE, os.fsencode(b), _EXCHANGE) == 0:
+    rename = None if os.name == "nt" else getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is not None and rename(_HERE, os.fsencode(a), _HERE, os.fsencode(b), _EXCHANGE) == 0:
         return
     aside = a.with_name(a.name.removesuffix(_ENDING) + ".rowmill-old")  # not an ending that is swept: nothing is lost
     b.rename(aside)

@@ -15,7 +15,7 @@ import numpy as np
 from isal.isal_zlib import crc32
 
 from rowmill.errors import DataFileError
-from rowmill.handles import open_handle
+from rowmill.handles import open_handle, read_at, read_into
 from rowmill.sources.footers import Leaf
 from rowmill.sources.slices import ColumnSize
 from rowmill.sources.thrift import Page, RowGroup, page_header, parse_footer
@@ -134,7 +134,7 @@ class PageTable:
     def _header(self, handle: int, at: int, number: int, column: str) -> Page:
         size = _HEADER
         while True:
-            data = os.pread(handle, min(size, max(0, self._data_end - at)), at)
+            data = read_at(handle, min(size, max(0, self._data_end - at)), at)
             try:
                 return page_header(data)
             except IndexError:
@@ -175,7 +175,7 @@ def _checksum(handle: int, size: int, at: int) -> int:
         buffer = _buffers.buffer = memoryview(bytearray(min(max(size, 1 << 20), _BUFFER)))
     total = 0
     while size:
-        read = os.preadv(handle, [buffer[: min(size, len(buffer))]], at)
+        read = read_into(handle, buffer[: min(size, len(buffer))], at)
         if read == 0:
             return -1  # the file ends here
         total = crc32(buffer[:read], total)

@@ -66,6 +66,7 @@ def open_cache(cache: str | os.PathLike[str] | None, cache_size: int | float | s
         return None
     if not isinstance(cache, str | os.PathLike) or cache == "":
         raise ArgumentError(f"cache={cache!r}; wanted a folder, 'auto', or None")
+    files.check_system()
     return Cache(None if cache == "auto" else local_path(cache, "cache").expanduser().absolute(), limit)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import mmap
 import os
 import secrets
@@ -25,8 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rowmill.errors import DamagedStoreError
-from rowmill.handles import Handle
+from rowmill.errors import DamagedStoreError, StoreError
+from rowmill.handles import HAS_FOLDER_HANDLES, Handle, fcntl, lock
 from rowmill.store import nofollow
 
 AT_ONCE = 256 << 10  # bytes to write; from some MB on they get huge pages, which can take long to come
@@ -34,6 +33,15 @@ FINISH = 1 << 62  # a row number no table has: the claim of the one who complete
 LOCK_SECONDS = 2  # to wait for a folder that another process has locked
 _FLOCK = "hhqqixxxx"  # struct flock on 64-bit Linux
 _UNSUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
+
+
+def check_system() -> None:
+    """Refuse to make stores on a system without handles on folders and locks of open files."""
+    if not HAS_FOLDER_HANDLES:
+        raise StoreError(
+            "a cache needs handles on folders and locks of open files, which this system (Windows) does not have; "
+            "leave out cache="
+        )
 
 
 def create(name: str, folder: int, flags: int = os.O_RDWR, mode: int = 0o644) -> Handle:
@@ -163,7 +171,7 @@ def _share(handle: int, path: Path) -> None:
     end = time.monotonic() + LOCK_SECONDS
     while True:
         try:
-            return fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return lock(handle, shared=True)
         except BlockingIOError:
             if time.monotonic() > end:
                 raise TimeoutError(errno.ETIMEDOUT, f"{path.name} has been locked for {LOCK_SECONDS} s") from None
@@ -192,7 +200,7 @@ def remove(path: Path, *, used: bool = False) -> bool:
     with contextlib.suppress(OSError), opened(nofollow.open_cache_folder(path.parent)) as parent:
         with opened(nofollow.open_folder(path.name, parent)) as handle:
             if not used:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock(handle)
             os.rename(path.name, gone, src_dir_fd=parent, dst_dir_fd=parent)
         shutil.rmtree(gone, ignore_errors=True, dir_fd=parent)
         return True

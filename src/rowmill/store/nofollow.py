@@ -14,10 +14,10 @@ import stat
 from pathlib import Path
 
 from rowmill.errors import DamagedStoreError
-from rowmill.handles import Handle, open_handle
+from rowmill.handles import O_CLOEXEC, O_DIRECTORY, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, Handle, open_handle
 
-FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
-FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | FLAGS
+FLAGS = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY
+FOLDER_FLAGS = os.O_RDONLY | O_DIRECTORY | FLAGS
 _KINDS = {
     stat.S_IFLNK: "a symbolic link",
     stat.S_IFIFO: "a named pipe",
@@ -41,7 +41,7 @@ def open_cache_folder(path: Path) -> Handle:
         raise PermissionError(
             errno.EPERM, f"it is a symbolic link that belongs to user {found.st_uid}; name the folder itself"
         )
-    return open_handle(path, FOLDER_FLAGS & ~os.O_NOFOLLOW)
+    return open_handle(path, FOLDER_FLAGS & ~O_NOFOLLOW)
 
 
 def open_folder(name: str, parent: int) -> Handle:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import threading
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 
 from rowmill.errors import DamagedStoreError
 from rowmill.feed.block import Array, Block, Memory
-from rowmill.handles import Handle, memory_file
+from rowmill.handles import Handle, fcntl, memory_file
 from rowmill.store import files, nofollow
 from rowmill.store.layout import BUILDING, LISTS, MANIFEST, META, Shape, checked, key_of, manifest, tensordict_meta
 from rowmill.store.lists import Complete, Growing, Lists
