@@ -1,10 +1,12 @@
 """An interrupt that a library swallows still leaves the public call that it came in."""
 
+import gc
 import signal
 import subprocess
 import sys
 import threading
 import time
+import weakref
 
 import polars as pl
 import pytest
@@ -144,3 +146,28 @@ def test_a_warning_names_the_line_of_the_user():
     with pytest.warns(UserWarning, match="LogOp|NaN|-inf") as found:
         Workflow(["x"] >> ops.LogOp()).fit(table).transform(table)
     assert found[0].filename == __file__
+
+
+def test_a_context_whose_end_is_interrupted_keeps_nothing_alive():
+    before = signal.getsignal(signal.SIGINT)
+
+    class Held:
+        pass
+
+    def work():
+        held = Held()
+        seen.append(weakref.ref(held))
+        signal.raise_signal(signal.SIGINT)
+
+    seen = []
+    context = KeepInterrupts()
+    try:
+        context.__enter__()  # as if its end had been interrupted: it stays the handler
+        with pytest.raises(KeyboardInterrupt) as found:
+            work()
+        del found
+        gc.collect()
+        assert seen[0]() is None
+    finally:
+        signal.signal(signal.SIGINT, before)
+        sys.unraisablehook = sys.__unraisablehook__

@@ -30,7 +30,9 @@ class KeepInterrupts:
     def __init__(self) -> None:
         self._handler: Any = None
         self._hook: Any = None
-        self._raised: BaseException | None = None
+        # What the handler raised, as class and arguments: the exception itself would keep all frames alive. A context
+        # whose end is interrupted stays the handler.
+        self._raised: tuple[type[BaseException], tuple[Any, ...]] | None = None
 
     def __enter__(self) -> None:
         handler = signal.getsignal(signal.SIGINT)
@@ -47,22 +49,22 @@ class KeepInterrupts:
         try:
             signal.signal(signal.SIGINT, self._handler)  # raises the interrupt that is pending, if one is
         finally:
-            signal.signal(signal.SIGINT, self._handler)
             sys.unraisablehook = self._hook
+            signal.signal(signal.SIGINT, self._handler)
         raised, self._raised = self._raised, None
-        if raised is not None and (kind is None or not issubclass(kind, type(raised))):
-            raise type(raised)(*raised.args) from error
+        if raised is not None and (kind is None or not issubclass(kind, raised[0])):
+            raise raised[0](*raised[1]) from error
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         try:
             self._handler(number, frame)
         except BaseException as error:
-            self._raised = error
+            self._raised = type(error), error.args
             raise
 
     def _show(self, unraisable: Any) -> None:
         """Python's hook for errors that cannot be raised. An interrupt can: `__exit__` does it."""
-        if unraisable.exc_value is None or unraisable.exc_value is not self._raised:
+        if self._raised is None or unraisable.exc_type is not self._raised[0]:
             self._hook(unraisable)
 
 

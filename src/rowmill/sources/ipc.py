@@ -6,8 +6,9 @@ by PyArrow.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
 
@@ -16,18 +17,21 @@ import pyarrow as pa
 import pyarrow.ipc
 from pyarrow.fs import LocalFileSystem
 
-from rowmill.errors import DataFileError, os_reason
+from rowmill.errors import DataFileError, MemoryLimitError, os_reason
 from rowmill.schema import Schema
 from rowmill.sources.drift import unify
 from rowmill.sources.fingerprint import of_values, stamp_pins
 from rowmill.sources.hive import check_columns, hive_columns, with_hive
+from rowmill.sources.ipc_batches import batch_sizes
 from rowmill.sources.names import columns as exactly
 from rowmill.sources.pandas_index import listed, only_common_index, unlisted
 from rowmill.sources.paths import Files
 from rowmill.sources.pins import Pins
-from rowmill.sources.source import Fragment
+from rowmill.sources.source import Fragment, read_even_slices
 from rowmill.sources.types import arrow_types, conform, schema_of
 from rowmill.sources.widths import Widths
+
+_SLICES = 8  # times the bytes of a slice that a compressed batch may take: two thirds of the memory setting, or a third
 
 
 class IpcSource:
@@ -36,6 +40,7 @@ class IpcSource:
     def __init__(self, files: Files) -> None:
         self.files = files
         self._pins = Pins.of(files)
+        self._decoded: dict[int, list[int]] = {}  # bytes that a compressed batch of a local file takes in memory
         tables = []
         self._starts: list[tuple[int, ...]] = []
         for unit in range(len(files.paths)):
@@ -56,9 +61,15 @@ class IpcSource:
         )
 
     def _header(self, unit: int) -> tuple[list[int], dict[str, pl.DataType]]:
-        """Rows of each batch and the types of the columns; of the data, only the first column is looked at."""
+        """Rows of each batch and the types of the columns."""
         name = self.files.name(unit)
         try:
+            if self.files.filesystem is None:
+                with pa.memory_map(name) as file:
+                    types = arrow_types(pa.ipc.open_file(file).schema)
+                found = batch_sizes(name)
+                self._decoded[unit] = [batch.nbytes if batch.compressed else 0 for batch in found]
+                return [batch.rows for batch in found], types
             with (self.files.filesystem or LocalFileSystem()).open_input_file(name) as file:
                 schema = pa.ipc.open_file(file).schema
                 reader = pa.ipc.open_file(
@@ -98,6 +109,29 @@ class IpcSource:
                 )
         return with_hive(frame, self._hive, fragment.unit, columns)
 
+    def read_slices(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> Iterator[pl.DataFrame]:
+        largest = self._decompressed(fragment, columns)
+        if largest > _SLICES * max_bytes:
+            raise MemoryLimitError(
+                f"{self.describe(fragment)} is compressed and takes {largest / 1e6:,.0f} MB once decompressed, as a "
+                f"whole, which is too much of the memory setting; pass a memory= that is "
+                f"{math.ceil(largest / _SLICES / max_bytes)} times as large, or write the file with smaller batches, "
+                f"without compression, or as Parquet"
+            )
+        yield from read_even_slices(self, fragment, columns, max_bytes)
+
+    def _decompressed(self, fragment: Fragment, columns: Sequence[str]) -> float:
+        """The most bytes that these columns take in one of the batches of a fragment, taken to be of equal size."""
+        starts, sizes = self._starts[fragment.unit], self._decoded.get(fragment.unit, [])
+        first, last = (
+            bisect_right(starts, row) - 1 for row in (fragment.start, max(fragment.start, fragment.stop - 1))
+        )
+        wanted = len(set(columns) & self._stored.keys()) / max(1, len(self._stored))
+        return wanted * max(sizes[first : last + 1], default=0)
+
+    def _first_rows(self, fragment: Fragment, columns: Sequence[str], max_bytes: int) -> pl.DataFrame:
+        return next(read_even_slices(self, fragment, columns, max_bytes))
+
     def _decode(self, fragment: Fragment, stored: Sequence[str]) -> pl.DataFrame:
         path = self.files.name(fragment.unit)
         if self.files.filesystem is None:
@@ -128,4 +162,4 @@ class IpcSource:
         return stamp_pins(self.files, self._pins, self._schema)
 
     def row_bytes(self, columns: Sequence[str]) -> float:
-        return self._widths.of(columns, self)
+        return self._widths.of(columns, self, self._first_rows)
