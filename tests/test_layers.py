@@ -19,14 +19,15 @@ ALLOWED = {
     "heap": set(),
     "threads": set(),
     "interrupts": set(),
+    "forked": {"errors"},
     "handles": set(),
     "tags": {"errors"},
     "dtypes": {"errors"},
     "utils": {"errors"},
     "column_schema": {"errors", "dtypes", "tags"},
     "schema": {"errors", "dtypes", "tags", "column_schema"},
-    "sources": {"display", "errors", "handles", "heap", "lock", "schema", "sizes", "threads", "sources"},
-    "sinks": {"errors", "handles", "schema", "sizes", "progress", "threads", "sources", "sinks"},
+    "sources": {"display", "errors", "forked", "handles", "heap", "lock", "schema", "sizes", "threads", "sources"},
+    "sinks": {"errors", "forked", "handles", "schema", "sizes", "progress", "threads", "sources", "sinks"},
     "statistics": {"_native", "errors", "sources.names", "statistics"},
     "graph": {
         "errors",
@@ -44,6 +45,7 @@ ALLOWED = {
     "engines": {"errors", "progress", "sources.source", "sources.spool", "statistics", "threads", "engines"},
     "whole": {"dataset", "errors", "graph.node"},
     "workflow": {
+        "forked",
         "interrupts",
         "dataset",
         "display",
@@ -58,6 +60,7 @@ ALLOWED = {
         "whole",
     },
     "feed": {
+        "forked",
         "interrupts",
         "_native",
         "errors",
@@ -73,6 +76,7 @@ ALLOWED = {
     "store": {"_native", "errors", "handles", "lock", "sizes", "sources.paths", "threads", "feed", "store"},
     "cache": {"sources.paths", "store"},
     "dataset": {
+        "forked",
         "interrupts",
         "display",
         "errors",

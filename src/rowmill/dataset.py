@@ -16,6 +16,7 @@ from numpy.random import Generator, Philox
 
 from rowmill.display import Displayed, Rows
 from rowmill.errors import ArgumentError, DtypeError
+from rowmill.forked import check_fork
 from rowmill.interrupts import interruptible
 from rowmill.schema import ColumnSchema, Schema
 from rowmill.sinks.export import to_parquet, validate
@@ -153,6 +154,7 @@ class Dataset(Displayed):
 
     def head(self, n: int = 5) -> pl.DataFrame:
         """The first `n` rows."""
+        check_fork()
         frames, left = [], n
         for fragment in self.source.fragments:
             if left <= 0:

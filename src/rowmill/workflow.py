@@ -18,6 +18,7 @@ from rowmill.display import Displayed, Rows
 from rowmill.engines.engine import Engine
 from rowmill.engines.local import LocalEngine
 from rowmill.errors import ArgumentError, FittedRowsWarning, NotFittedError, warn
+from rowmill.forked import check_fork
 from rowmill.graph.draw import Picture
 from rowmill.graph.folder import DEFAULT_LIMIT
 from rowmill.graph.job import FitJob
@@ -137,6 +138,7 @@ class Workflow(Displayed):
         are being counted, which go to disk beyond that; the finished ones come on top. `y` means nothing: pipelines of
         scikit-learn pass it.
         """
+        check_fork()
         data = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
         schema = data.described()
         self.clear_stats()
@@ -199,6 +201,7 @@ class Workflow(Displayed):
         in memory by their values. Data with as many rows that are not recognised raise a `FittedRowsWarning`.
         `folds` is the older name of `fitted_rows`.
         """
+        check_fork()
         fitted_rows = folds if fitted_rows is None else fitted_rows
         if isinstance(data, str | PathLike) or (isinstance(data, list | tuple) and data and _are_paths(data)):
             data = Dataset(data)

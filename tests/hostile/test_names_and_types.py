@@ -14,7 +14,7 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 
-from rowmill import Dataset
+from rowmill import Dataset, Workflow, ops
 from rowmill.errors import ColumnError, DtypeError, RowmillError
 from rowmill.loader.torch import Loader, TorchAsyncItr
 from rowmill.report import of_dataset
@@ -289,3 +289,25 @@ def test_a_name_that_no_file_can_hold(tmp_path):
     frame = pl.DataFrame({"a\x00b": [[1], [], [2, 3]]})
     ((features, _),) = Loader(Dataset(frame), 3, shuffle=False)
     assert features["a\x00b__values"].tolist() == [1, 2, 3]
+
+
+def test_names_that_are_used_inside_of_workflows_do_not_meet_the_users():
+    """Each of these once gave other values without a word."""
+    frame = pl.DataFrame({"k": [0, 1, 2, 1], "place": [50, 60, 70, 80]})
+    extra = pl.DataFrame({"k": [2, 1, 0], "w": [1.0, 2.0, 3.0]})
+    made = Workflow(["k", "place"] >> ops.JoinExternal(extra, on="k")).fit(frame).transform(frame)
+    assert made["place"].to_list() == [50, 60, 70, 80] and made["w"].to_list() == [3.0, 2.0, 1.0, 2.0]
+
+    values = [7, 7, 8, 8, 8, 9]
+    frame = pl.DataFrame({"__count__": values, "other": values})
+    made = Workflow(["__count__", "other"] >> ops.Categorify()).fit(frame).transform(frame)
+    assert made["__count__"].to_list() == made["other"].to_list()
+
+    for name in ("t.all", "t.0", "t.sum"):
+        frame = pl.DataFrame({name: [1, 1, 2], "t": [0.0, 1.0, 1.0]})
+        with pytest.raises(ColumnError, match="rename the column"):
+            Workflow([name] >> ops.TargetEncoding("t", kfold=2)).fit(frame)
+
+    frame = pl.DataFrame({"\0row": [50, 60, 70]})
+    with pytest.raises(ColumnError, match="zero byte"):
+        Workflow(["\0row"] >> ops.Clip(min_value=0)).fit(frame)

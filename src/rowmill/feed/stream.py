@@ -33,6 +33,7 @@ from rowmill.feed.show import bytes_text
 from rowmill.feed.state import Position
 from rowmill.feed.stats import Stats
 from rowmill.feed.stored import Cache, Kept, Request, is_full
+from rowmill.forked import check_fork
 from rowmill.interrupts import interruptible
 from rowmill.schema import Schema
 from rowmill.sizes import as_whole, cores
@@ -361,6 +362,7 @@ class Stream:
     def _frames(
         self, epoch: int, seed: int, fragment: int, start: int, rows: int, columns: Sequence[str]
     ) -> Iterator[pl.DataFrame]:
+        check_fork()
         if self.draw is not None:
             yield self._frame(epoch, seed, fragment, start, rows, columns)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -95,12 +96,20 @@ class Resolved:
         schema, groups = self._columns(node)
         number = self.number[id(node)]
         self._schemas[number], self._groups[number] = schema, groups
-        self._letters += sum(64 + len(name) for name in schema.column_names)
+        if not isinstance(node, Apply):  # whose columns are counted one by one, as they are made
+            for name in schema.column_names:
+                self._count(name, node)
+
+    def _count(self, name: str, node: Node) -> None:
+        """Count the letters of a name, and refuse one that is used inside of workflows."""
+        self._letters += 64 + len(name)
         if self._letters > MAX_LETTERS:
             raise ArgumentError(
-                f"the {number + 1} nodes up to {node.label[:80]} have too many columns, or names that are too long; "
-                f"use fewer operators or columns"
+                f"the nodes up to {node.label[:80]} have too many columns, or names that are too long; use fewer "
+                f"operators or columns"
             )
+        if name.startswith("\0"):
+            raise ColumnError(f"column {name!r}: names that begin with a zero byte are used inside; rename the column")
 
     def _columns(self, node: Node) -> tuple[Schema, tuple[Group, ...]]:
         if isinstance(node, Select):
@@ -128,10 +137,13 @@ class Resolved:
 
     def _described(self, node: Apply) -> list[ColumnSchema]:
         operator: Operator = node.operator
-        outputs: Sequence[Output] = list(operator.outputs(self.inputs(node), self.state(node)))
-        names = [output.column.name for output in outputs]
-        if len(set(names)) != len(names):
-            twice = sorted({name for name in names if names.count(name) > 1})
+        outputs: list[Output] = []
+        for output in operator.outputs(self.inputs(node), self.state(node)):
+            self._count(output.column.name, node)
+            outputs.append(output)
+        names = Counter(output.column.name for output in outputs)
+        if len(names) != len(outputs):
+            twice = sorted(name for name, count in names.items() if count > 1)[:20]
             raise ArgumentError(f"{operator.label} makes columns {twice} twice; rename them with Rename")
         return [output.column for output in outputs]
 

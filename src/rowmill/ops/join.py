@@ -21,6 +21,7 @@ from rowmill.sources.types import column_schema, frame_type, polars_type
 from rowmill.statistics.groups import GroupSums
 from rowmill.statistics.lookup import Lookup
 
+_PLACE = "\0place"  # of a row's key in a table
 _STATS = {
     "count": "int32",
     "sum": "float32",
@@ -227,7 +228,7 @@ class JoinExternal(Operator):
             yield Output(column, inputs[column.name])
         for name in new:
             values = self._table.get_column(name)
-            value = None if self.changes_rows else _taken(inputs["place"], values)
+            value = None if self.changes_rows else _taken(inputs[_PLACE], values)
             yield Output(column_schema(name, values.dtype), value)
 
     def shared(self, inputs: Inputs, fitted: Fitted | None) -> Mapping[str, Value]:
@@ -237,7 +238,7 @@ class JoinExternal(Operator):
             self._check_ours(keys)
             return _places(self._lookup, keys)
 
-        return {"place": Call(place, given, self.label)}
+        return {_PLACE: Call(place, given, self.label)}
 
     def _check_ours(self, keys: list[pl.Series]) -> None:
         """Refuse keys that a piece of the data has several times, where that was asked for."""
@@ -309,7 +310,7 @@ def _found(inputs: Inputs, keys: tuple[str, ...], name: str, fitted: Fitted) -> 
 
 def _places(lookup: Lookup, keys: list[pl.Series]) -> pl.Series:
     places = lookup.find(keys)
-    found = pl.Series("place", np.maximum(places, 0).astype(np.uint32))
+    found = pl.Series(_PLACE, np.maximum(places, 0).astype(np.uint32))
     return found if (places >= 0).all() else found.set(pl.Series(places < 0), None)
 
 
@@ -321,7 +322,7 @@ def _taken(place: pl.Expr, values: pl.Series) -> Call:
             return pl.repeat(None, len(given[0]), dtype=values.dtype, eager=True)
         return values.alias("values").gather(given[0])
 
-    return Call(take, {"place": place}, "a join")
+    return Call(take, {_PLACE: place}, "a join")
 
 
 def _table(given: Any) -> pl.DataFrame:

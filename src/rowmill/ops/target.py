@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from rowmill import _native
-from rowmill.errors import ArgumentError
+from rowmill.errors import ArgumentError, ColumnError
 from rowmill.graph.operator import ROW, ROWS, Call, Fitted, Inputs, Output, StatOperator, Value, numeric
 from rowmill.graph.selector import members
 from rowmill.ops.columns import whole_number
@@ -91,9 +91,11 @@ class TargetEncoding(StatOperator):
     def statistics(self, inputs: Inputs) -> Mapping[str, Any]:
         targets = tuple(numeric(column, self).name for column in inputs.needed)
         wanted: dict[str, Any] = {f"mean of {name}": Moments(name) for name in targets}
+        keys = dict.fromkeys(name for group in inputs.groups for name in members(group))
+        for name in keys.keys() & {f"{t}.{fold}" for t in targets for fold in ("all", *range(self.folds))}:
+            raise ColumnError(f"a key column is named {name!r}, which is needed for a result; rename the column")
         for group in inputs.groups:
             wanted[self._name(group)] = GroupSums((*members(group), FOLD), targets)
-        keys = dict.fromkeys(name for group in inputs.groups for name in members(group))
         wanted[ROWS] = RowDigest(ROW, (*keys, *(name for name in targets if name not in keys)))
         return wanted
 

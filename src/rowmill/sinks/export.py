@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from numpy.random import Generator, Philox
 
 from rowmill.errors import ArgumentError, warn, writing
+from rowmill.forked import check_fork
 from rowmill.schema import Schema
 from rowmill.sinks.files import Shuffle, file_per_partition, named_files, parse_shuffle, preserved_files
 from rowmill.sinks.parquet import WriteOptions, write_files, write_hive
@@ -45,6 +46,7 @@ def to_parquet(
     client: Any = None,
 ) -> None:
     """See `Dataset.to_parquet`."""
+    check_fork()
     target = local_path(output_path, "output_path").expanduser()
     how = parse_shuffle(shuffle)
     if method not in ("subgraph", "worker"):

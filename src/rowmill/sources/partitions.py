@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rowmill.forked import check_fork
 from rowmill.sources.pandas_frames import check_backend, pandas_frame
 from rowmill.sources.source import Fragment, Source
 
@@ -34,4 +35,5 @@ class Partitions:
 
     def polars(self) -> Iterator[pl.DataFrame]:
         """The partitions as Polars frames."""
+        check_fork()
         return (self._source.read(fragment, self._columns) for fragment in self.fragments)

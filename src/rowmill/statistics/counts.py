@@ -20,7 +20,7 @@ from rowmill.statistics.moments import leaves
 from rowmill.statistics.spill import Spilled, shards
 from rowmill.statistics.values import from_whole, is_whole, owned, whole, without_nan
 
-COUNT = "__count__"
+COUNT = "\0count"  # a name that no column of a workflow has
 _START = 1 << 10
 _NEW_ROWS, _NEW_BYTES = 1 << 16, 16 << 20  # counted values that may wait to be added up
 _FULL = 0.55  # of the slots; a probe then looks at 1.6 of them on average
