@@ -396,4 +396,5 @@ def _noted(found: ColumnSchema, given: ColumnSchema) -> ColumnSchema:
     known = dict(given.properties)
     if not found.is_list or found.width is not None:
         known.pop("value_count", None)
-    return found.with_tags(given.tags).with_properties(known)
+    made = found.with_tags(given.tags).with_properties(known)
+    return made.with_shape(given.shape) if given.dims is not None and len(tuple(given.dims)) > 2 else made

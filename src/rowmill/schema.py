@@ -117,10 +117,11 @@ class Schema:
     apply_inverse = excluding
 
     def _chosen(self, selector: Any) -> dict[str, ColumnSchema]:
-        if getattr(selector, "all", None) is True:
+        if not hasattr(selector, "subgroups"):  # no ColumnSelector: a pandas Index has `names` of its own
+            return self.select_by_name(selector)._columns
+        if selector.all:
             return self._columns
-        found = self.select_by_name(getattr(selector, "names", selector))
-        tags = getattr(selector, "tags", None)
+        found, tags = self.select_by_name(selector.names), selector.tags
         return {**found._columns, **(self.select_by_tag(tags)._columns if tags else {})}
 
     def select_by_tag(

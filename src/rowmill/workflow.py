@@ -211,24 +211,50 @@ class Workflow(Displayed):
         rows = as_rows(data, self.input_schema)
         known = self._known if self._is_known() else self._resolve(Dataset(rows.frame).schema)
         assert known is not None
-        if fitted_rows is None and (rows.frame.height > 1 or not isinstance(data, Mapping | list)):
-            fitted_rows = self._recognised(Dataset(rows.frame), known, rows.frame)
-        return rows.like(known.step(training=bool(fitted_rows)).run(rows.frame))
+        if fitted_rows or (fitted_rows is None and (rows.frame.height > 1 or not isinstance(data, Mapping | list))):
+            fitted_rows = self._are_fitted(Dataset(rows.frame), known, fitted_rows, rows.frame)
+        step = known.step(training=bool(fitted_rows))
+        return rows.form(step.run(rows.frame), same_rows=step.program.row_for_row)
 
-    def _recognised(self, data: Dataset, known: Transformation, frame: pl.DataFrame | None = None) -> bool:
+    def _are_fitted(
+        self, data: Dataset, known: Transformation, said: bool | None, frame: pl.DataFrame | None = None
+    ) -> bool:
+        """Whether these are the rows that the operators have learnt from: as was said, or as they are recognised."""
+        if said is None:
+            return self._recognised(data, known, frame)
+        count = self._learnt_rows
+        if said and count not in (None, data.num_rows) and known.step(training=True).program.numbered:
+            raise ArgumentError(
+                f"fitted_rows=True, and the data have {data.num_rows:,} rows where the workflow was fitted on "
+                f"{count:,}: folds go by the number of a row in the table, so rows would be encoded with their own "
+                f"targets; transform the whole table and take the rows from the result"
+            )
+        if said and frame is not None and not self._recognised(data, known, frame, quiet=True):
+            warn(
+                "fitted_rows=True, and the data are not the rows that the workflow was fitted on, in their order: "
+                "folds go by the number of a row, so a target encoding may hold the row's own target",
+                FittedRowsWarning,
+            )
+        return said
+
+    def _recognised(
+        self, data: Dataset, known: Transformation, frame: pl.DataFrame | None = None, *, quiet: bool = False
+    ) -> bool:
         """Whether the operators have learnt from these rows, where that makes a difference. `frame`: the rows, where
         they are in memory."""
         if self._learnt_from is None or not known.step(training=True).program.numbered:
-            return False
+            return quiet
         count = self._learnt_rows
         if count is not None and count != data.num_rows:
             return False
         if self._learnt_from == of_rows(data.source):
             return True
         if count is None:  # saved by an earlier version
-            return False
+            return quiet
         if frame is not None and has_fitted_rows(known, frame):
             return True
+        if quiet:
+            return False
         warn(
             f"the data have {count:,} rows, as many as the workflow was fitted on, and are not recognised as those "
             f"rows: if they are, each target encoding holds the row's own target; say it with transform(data, "
@@ -240,9 +266,8 @@ class Workflow(Displayed):
     def _transform_dataset(self, data: Dataset, folds: bool | None) -> Dataset:
         self._check_fitted()
         known = self._known if self._fitted and self._known else self._resolve(data.described())
-        if folds is None:
-            frame = data.source.frame if isinstance(data.source, FrameSource) else None
-            folds = self._recognised(data, known, frame)
+        frame = data.source.frame if isinstance(data.source, FrameSource) else None
+        folds = self._are_fitted(data, known, folds, frame)
         whole = known.step(training=folds)
         for name in whole.inputs:
             if name not in data.schema:

@@ -43,6 +43,7 @@ class Cursor:
         left = self._latest is not None and self._latest() is None
         if left and taken <= 1 and self.position.epoch == self._start.epoch:
             self._next, self._latest = Position(self._start.epoch, self._start.batch), None
+            self.position = Position(self._start.epoch, self._start.batch)
         return Position(self._next.epoch, self._next.batch)
 
     @next.setter

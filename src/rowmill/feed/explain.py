@@ -64,6 +64,12 @@ class PlanReport(Shown):
     order_in_batch: float  # 1: rows of a batch stand in random order; 0: in the order of the table
     mixing: Mixing | None = None
     store: str | None = None
+    order: str = "shuffled"  # "full": any row may be in any batch; "table": rows come in their order
+
+    def _together(self) -> str:
+        if self.order != "shuffled":
+            return "all rows" if self.order == "full" else "none: rows come in the order of the table"
+        return f"{self.chunk_rows:,} rows at most, in {counted(self.chunks, 'chunk')}"
 
     def table(self) -> tuple[str, list[tuple[str, str]]]:
         rows = [
@@ -74,10 +80,7 @@ class PlanReport(Shown):
             ("rows", f"{self.rows:,} of {self.total_rows:,}"),
             ("dropped", f"{self.dropped_rows:,} of all ranks"),
             ("padding", f"{self.padding_rows:,}"),
-            (
-                "shuffled together",
-                f"{self.chunk_rows:,} rows at most, in {counted(self.chunks, 'chunk')}",
-            ),
+            ("shuffled together", self._together()),
             ("peak memory", f"{bytes_text(self.peak_bytes)} of {bytes_text(self.memory)}"),
             ("decoded", f"{bytes_text(self.read_bytes)} an epoch"),
             ("fragments", f"{self.fragments:,}, up to {self.fragment_rows:,} rows"),
@@ -128,6 +131,7 @@ def explain(stream: Stream, column: str | None = None, epoch: int = 0) -> PlanRe
         order_in_batch=order_in_batch,
         mixing=None if column is None else _mixing(stream, chunks, column, epoch),
         store=None if stream.kept is None else stream.kept.text(),
+        order="full" if stream.full else "shuffled" if stream.shuffle else "table",
     )
 
 
@@ -159,7 +163,8 @@ def _distances(stream: Stream, chunks: list[Chunk]) -> tuple[float, float]:
     if not pairs:
         return 1.0, 1.0
     apart = float(np.concatenate(pairs).mean())
-    return min(1.0, apart / ((total + 1) / 3)), min(1.0, float(np.concatenate(neighbours).mean()) / apart)
+    order = min(1.0, float(np.concatenate(neighbours).mean()) / apart) if stream.shuffle else 0.0
+    return min(1.0, apart / ((total + 1) / 3)), order
 
 
 def _mixing(stream: Stream, chunks: list[Chunk], column: str, epoch: int) -> Mixing:

@@ -30,7 +30,8 @@ def transform_alone(operator: Operator, selector: Any, given: Any) -> Any:
     """What an operator makes of the selected columns of a frame, in the kind of frame that was given."""
     rows = as_rows(given)
     schema = Schema(column_schema(name, dtype) for name, dtype in rows.frame.schema.items())
-    return rows.like(Transformation(_resolved(operator, selector, schema, learnt=True)).step().run(rows.frame))
+    step = Transformation(_resolved(operator, selector, schema, learnt=True)).step()
+    return rows.form(step.run(rows.frame), same_rows=step.program.row_for_row)
 
 
 def schema_alone(operator: Operator, schema: Schema, selector: Any) -> Schema:

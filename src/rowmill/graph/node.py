@@ -24,6 +24,7 @@ class Node:
     """
 
     __array_ufunc__ = None  # so that an array of names + a node is left to the node
+    __pandas_priority__ = 10_000  # and a pandas Index + a node
     upstream: tuple[Node, ...] = ()
     _seen: tuple[Schema, Schema] | None = None
 

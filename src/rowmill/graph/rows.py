@@ -20,6 +20,14 @@ class Rows:
 
     frame: pl.DataFrame
     like: Callable[[pl.DataFrame], Any]
+    index: Any = None  # of a pandas frame
+
+    def form(self, made: pl.DataFrame, *, same_rows: bool) -> Any:
+        """A frame in the form that this one came in; with its index, if the rows are the same."""
+        result = self.like(made)
+        if self.index is not None and same_rows and len(result) == len(self.index):
+            result.index = self.index
+        return result
 
 
 def as_rows(given: Any, schema: Schema | None = None) -> Rows:
@@ -55,7 +63,7 @@ def as_rows(given: Any, schema: Schema | None = None) -> Rows:
             f"cannot transform {type(given).__name__}; wanted a Dataset, a frame, a dict, or a list of dicts"
         )
     if type(given).__module__.split(".")[0] == "pandas":
-        return Rows(frame, as_pandas)
+        return Rows(frame, as_pandas, given.index)
     if type(given).__module__.split(".")[0] == "pyarrow":
         return Rows(frame, lambda made: made.to_arrow())
     return Rows(frame, lambda made: made)

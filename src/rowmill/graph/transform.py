@@ -79,6 +79,11 @@ def _cast(column: pl.Series, dtype: pl.DataType) -> pl.Series:
     name, column = column.name, column.alias("values")
     if column.dtype.is_float() and not _leaf(dtype).is_float():
         column = column.fill_nan(None)  # what pandas makes of a missing value
+    if column.dtype.is_numeric() and isinstance(dtype, pl.Date | pl.Datetime) and column.null_count() < len(column):
+        raise ColumnError(
+            f"column {name!r} has {column.drop_nulls()[0]}, and was {column_schema(name, dtype).dtype} when the "
+            f"workflow was fitted; write it like '2024-05-06T07:08:09' (or '2024-05-06' for a date), or pass a datetime"
+        )
     try:
         made = _parsed(column, dtype) if column.dtype == pl.String and dtype.is_temporal() else column.cast(dtype)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:

@@ -74,7 +74,7 @@ def _resolved(stored: ColumnSchema, declared: ColumnSchema) -> tuple[ColumnSchem
     leaf, depth = _leaf(stored.dtype)
     if depth > 1 and _NUMBERS.fullmatch(leaf) and len(size) == depth:
         return ColumnSchema(stored.name, leaf, properties=stored.properties, is_list=True), size
-    return stored, None if stored.width is not None and size == (stored.width,) else size
+    return stored, size
 
 
 def _fits(column: ColumnSchema, size: tuple[int, ...]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Protocol
 
 from rowmill.dataset import Dataset
@@ -62,10 +62,15 @@ def last_batch(last: Last | None, drop_last: bool, default: Last = "short") -> L
 
 
 def names_of(names: str | Sequence[str]) -> list[str]:
-    """Names of columns as a list, each once."""
-    if not isinstance(names, str | Sequence):
+    """Names of columns as a list, each once; those of a set in the order of the alphabet."""
+    if isinstance(names, str):
+        return [names]
+    found: Any = names.tolist() if hasattr(names, "tolist") else names  # an array, or a pandas Index
+    if isinstance(found, Set) and not isinstance(found, Mapping):
+        found = sorted(found, key=str)
+    if not isinstance(found, Sequence):
         raise ColumnError(f"found {names!r} where names of columns were wanted; give a list of names")
-    return [names] if isinstance(names, str) else list(dict.fromkeys(names))
+    return list(dict.fromkeys(found))
 
 
 def named_or_tagged(names: str | Sequence[str] | None, schema: Schema, tag: Tags) -> list[str]:

@@ -322,3 +322,8 @@ class DLDataLoader(DataLoader[Any]):
 
     def __len__(self) -> int:
         return len(cast("Any", self.dataset))
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next iteration of the loader be this epoch. Trainers call it."""
+        if hasattr(self.dataset, "set_epoch"):
+            self.dataset.set_epoch(epoch)

@@ -106,7 +106,7 @@ class Groupby(Operator):
     ascending: bool = True
 
     def __post_init__(self) -> None:
-        if not self.groupby_cols:
+        if self.groupby_cols is None or not len(self.groupby_cols):
             raise ArgumentError("Groupby was given no groupby_cols; name the columns whose values make a group")
         for agg in self._aggs_given():
             if agg not in _AGGREGATIONS:

@@ -122,7 +122,12 @@ def join(left: Source, right: Source, **options: Any) -> pl.LazyFrame:
             schema[name].dtype in ("string", "categorical", "enum")
             for schema, name in ((left.schema, x), (right.schema, y))
         ]
-        if texts[0] != texts[1]:
+        times = [
+            str(schema[name].dtype).partition("[")[0] + str("," in schema[name].dtype)
+            for schema, name in ((left.schema, x), (right.schema, y))
+            if schema[name].dtype.startswith(("date", "time", "duration"))
+        ]
+        if texts[0] != texts[1] or len(times) == 1 or len(set(times)) > 1:
             raise DtypeError(
                 f"cannot join {x!r}, which is {left.schema[x].dtype}, and {y!r}, which is {right.schema[y].dtype}; "
                 f"wanted one type; open one of the two with Dataset(..., dtypes=)"

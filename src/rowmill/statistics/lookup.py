@@ -105,9 +105,18 @@ def _as_key(column: pl.Series, key: pl.Series, name: str) -> tuple[pl.Series, ND
         cast = column.cast(key.dtype, strict=False)
         same = cast.cast(column.dtype, strict=False).eq_missing(column)
         return cast, None if same.all() else (~same).to_numpy()
+    ours, theirs = column.dtype, key.dtype
+    if (
+        isinstance(ours, pl.Datetime)
+        and isinstance(theirs, pl.Datetime)
+        and (not ours.time_zone) == (not theirs.time_zone)
+    ):  # other units, or another zone's name for the same moments
+        cast = column.cast(theirs)
+        same = cast.cast(ours).eq_missing(column)
+        return cast, None if same.all() else (~same).to_numpy()
     raise ColumnError(
-        f"column {name!r} is {column.dtype}, and was {key.dtype} when the workflow was fitted; cast it with "
-        f"Dataset(..., dtypes={{{name!r}: ...}}), or fit again"
+        f"column {name!r} is {column.dtype}, and {key.dtype} in the table in which it is looked up (an external one, "
+        f"or the one that the workflow was fitted on); cast one of them, with Dataset(..., dtypes={{{name!r}: ...}})"
     )
 
 
