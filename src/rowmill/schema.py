@@ -9,6 +9,7 @@ was declared of the sizes: `(None, 10)` for lists of ten, `(None, (1, 10))` for 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
@@ -41,8 +42,7 @@ class Schema:
                 raise DtypeError(f"a column is named {column.name!r}; wanted a text as its name")
         self._columns: dict[str, ColumnSchema] = {c.name: c for c in built}
         if len(self._columns) != len(built):
-            names = [c.name for c in built]
-            twice = sorted({n for n in names if names.count(n) > 1})
+            twice = sorted(name for name, count in Counter(c.name for c in built).items() if count > 1)[:20]
             raise ArgumentError(f"columns named twice: {twice}; names in a schema must be unique")
 
     @property

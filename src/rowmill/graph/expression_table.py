@@ -305,7 +305,7 @@ FUNCTIONS: dict[str, Function] = {
     "list.contains": Function("ListExpr.Contains", (2, 2), {"nulls_equal": ("nulls_equal", _bool)}),
     "list.count_matches": Function("ListExpr.CountMatches", (2, 2)),
     "list.join": Function("ListExpr.Join", (2, 2), {"": ("ignore_nulls", _bool)}, {1: _ANY_TEXT},
-                          grows=lambda i, o: 1.0 + len(i[1])),
+                          grows=lambda i, o: 1.0 + len(i[1].encode())),
     "list.sort": Function("ListExpr.Sort", options={
         "descending": ("descending", _bool), "nulls_last": ("nulls_last", _bool), "limit": ("limit", _only(None)),
         "multithreaded": ("multithreaded", _only(True)), "maintain_order": ("maintain_order", _only(False))},
@@ -321,7 +321,7 @@ FUNCTIONS: dict[str, Function] = {
     "arr.get": Function("ArrayExpr.Get", (2, 2), {"": ("null_on_oob", _bool)}),
     "arr.contains": Function("ArrayExpr.Contains", (2, 2), {"nulls_equal": ("nulls_equal", _bool)}),
     "arr.join": Function("ArrayExpr.Join", (2, 2), {"": ("ignore_nulls", _bool)}, {1: _ANY_TEXT},
-                         grows=lambda i, o: 1.0 + len(i[1])),
+                         grows=lambda i, o: 1.0 + len(i[1].encode())),
     "struct.field": Function("StructExpr.FieldByName", options={"": ("name", _text(1_000))}),
 }  # fmt: skip
 BY_PATH = {function.path: name for name, function in FUNCTIONS.items()}

@@ -24,6 +24,7 @@ from rowmill.sources.names import column, is_pattern
 MAX_DEPTH = 100
 MAX_NODES = 10_000
 MAX_EVALUATIONS = 8  # of list.eval and its kin, one inside or after another
+_PER_ELEMENT = ("list.eval", "list.agg", "arr.eval", "arr.agg")
 MAX_COLUMNS = 1_000
 NOMINAL = 16  # bytes of a value that comes in
 MAX_GROWTH = 16_384  # how many times as large as a nominal value one may become: 256 KB
@@ -98,7 +99,7 @@ class _Builder:
         if not isinstance(name, str) or name not in TABLE:
             raise refused(f"a call of {str(name)[:40]!r}")
         function = TABLE[name]
-        self._evaluations += name in ("list.eval", "list.agg", "arr.eval", "arr.agg")
+        self._evaluations += name in _PER_ELEMENT
         if self._evaluations > MAX_EVALUATIONS:
             raise refused(f"more than {MAX_EVALUATIONS} evaluations of lists")
         ours = {key for key, _ in function.options.values()}
@@ -113,8 +114,10 @@ class _Builder:
             made, bytes_of = self.built(part, depth + 1)
             inputs.append(made)
             listed = name == "is_in" and place == 1  # looked up, not repeated in every row
-            inner = name in ("list.eval", "arr.eval") and place == 1
+            inner = name in _PER_ELEMENT and place == 1
             size = size * bytes_of / NOMINAL if inner else size + (0 if listed else bytes_of)
+        texts = sum(len(each.encode()) for each in options.values() if isinstance(each, str))  # a separator, a format
+        size += texts * len(parts)
         size = max(size, NOMINAL) * (1.0 if function.grows is None else function.grows(constants, options))
         return _call(name, function, inputs, options), size
 

@@ -1,7 +1,7 @@
 """Bounds on what a graph of operators may do with small tables: a saved workflow can come from anybody.
 
 Each operator says how many times as large as its input its output can be (`Operator.growth`). Along a path of the graph
-these multiply.
+these multiply; side by side, what each adds is added.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def check_limits(output: Node) -> None:
     growth: dict[int, float] = {}
     depth: dict[int, int] = {}
     for number, node in enumerate(walk(output)):
-        before = max((growth[id(parent)] for parent in node.upstream), default=1.0)
+        before = 1.0 + sum(growth[number] - 1.0 for number in {id(parent) for parent in node.upstream})
         own = float(node.operator.growth) if isinstance(node, Apply) else 1.0
         growth[id(node)] = before * max(1.0, own)
         depth[id(node)] = max((depth[id(parent)] for parent in node.upstream), default=0) + 1

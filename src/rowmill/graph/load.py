@@ -62,6 +62,8 @@ def load(path: Path, operators: Mapping[str, type[Operator]], functions: Mapping
             name = table_file(number)
             _check(name in files, f"table {number} is missing")
             tables[number] = read_table(files[name], name, budget)
+        else:  # each operator that looks values up in it builds an index of its own
+            budget.take(int(tables[number].estimated_size()), table_file(number))
         return tables[number]
 
     with loading(path):

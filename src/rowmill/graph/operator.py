@@ -8,7 +8,7 @@ this page and registered in `rowmill.ops`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -273,9 +273,12 @@ class Change:
     columns: pl.DataFrame
 
 
-def one_per_column(inputs: Inputs, make: Callable[[ColumnSchema, pl.Expr], tuple[ColumnSchema, Value]]) -> list[Output]:
+def one_per_column(
+    inputs: Inputs, make: Callable[[ColumnSchema, pl.Expr], tuple[ColumnSchema, Value]]
+) -> Iterator[Output]:
     """An output for every input column, by a function of its description and expression."""
-    return [Output(*make(each, inputs[each.name])) for each in inputs.schema]
+    for each in inputs.schema:
+        yield Output(*make(each, inputs[each.name]))
 
 
 def by_leaf(column: ColumnSchema, value: pl.Expr, change: Callable[[pl.Expr], pl.Expr]) -> pl.Expr:

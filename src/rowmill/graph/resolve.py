@@ -15,7 +15,8 @@ from rowmill.graph.operator import Fitted, Inputs, Operator, Output, StatOperato
 from rowmill.graph.selector import Group, members
 from rowmill.schema import ColumnSchema, Schema
 
-MAX_LETTERS = 50_000_000  # of the names of all columns of all nodes, and 64 for each column: some 700,000 columns
+MAX_LETTERS = 50_000_000  # of the names of all columns of all nodes, and some for each column: about 100,000 columns
+_COLUMN = 500  # letters that a column counts for besides those of its name
 
 
 class Resolved:
@@ -102,7 +103,7 @@ class Resolved:
 
     def _count(self, name: str, node: Node) -> None:
         """Count the letters of a name, and refuse one that is used inside of workflows."""
-        self._letters += 64 + len(name)
+        self._letters += _COLUMN + len(name)
         if self._letters > MAX_LETTERS:
             raise ArgumentError(
                 f"the nodes up to {node.label[:80]} have too many columns, or names that are too long; use fewer "

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from rowmill.errors import ArgumentError, ColumnError, DtypeError, closest
 from rowmill.graph.operator import Call, Fitted, Inputs, Operator, Output, Value, numeric, one_per_column
@@ -44,16 +45,22 @@ class Bucketize(Operator):
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         return one_per_column(inputs, self._binned)
 
-    def _edges(self, name: str) -> list[float]:
+    def _edges(self, name: str) -> NDArray[np.float64]:
         given = self.boundaries
         if isinstance(given, Mapping):
             if name not in given:
                 raise ColumnError(f"no boundaries for column {name!r}{closest(name, given)}")
-            return sorted(map(float, given[name]))
-        return sorted(map(float, given(name) if callable(given) else given))
+            return _sorted(given[name])
+        return _sorted(given(name)) if callable(given) else self._shared
+
+    @cached_property
+    def _shared(self) -> NDArray[np.float64]:
+        """The boundaries of all columns."""
+        assert isinstance(self.boundaries, Sequence)
+        return _sorted(self.boundaries)
 
     def _binned(self, column: ColumnSchema, value: pl.Expr) -> tuple[ColumnSchema, Value]:
-        edges = np.array(self._edges(numeric(column, self).name))
+        edges = self._edges(numeric(column, self).name)
         made = _sized(column, len(edges) + 1).with_dtype("int32")
 
         def bins(leaves: pl.Series) -> pl.Series:
@@ -61,6 +68,10 @@ class Bucketize(Operator):
             return pl.Series(leaves.name, np.digitize(numbers, edges).astype(np.int32))
 
         return made, Call(lambda given: over_leaves(given[0], bins), {column.name: value}, self.label)
+
+
+def _sorted(boundaries: Sequence[float]) -> NDArray[np.float64]:
+    return np.array(sorted(map(float, boundaries)))
 
 
 @dataclass(frozen=True, eq=False)

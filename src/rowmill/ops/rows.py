@@ -16,6 +16,8 @@ from rowmill.schema import ColumnSchema, Tags
 from rowmill.sources.frames import as_pandas, from_pandas
 from rowmill.sources.names import column, columns
 
+_MAX_SHIFTS = 1_000
+
 
 @dataclass(frozen=True, eq=False)
 class Filter(Operator):
@@ -234,6 +236,8 @@ class DifferenceLag(Operator):
     shift: int | Sequence[int] = 1
 
     def __post_init__(self) -> None:
+        if not isinstance(self.shift, int) and len(self.shift) > _MAX_SHIFTS:
+            raise ArgumentError(f"shift has {len(self.shift):,} numbers; wanted at most {_MAX_SHIFTS:,}")
         for shift in [self.shift] if isinstance(self.shift, int) else self.shift:
             if isinstance(shift, bool) or not isinstance(shift, int) or abs(shift) >= 1 << 31:
                 raise ArgumentError(f"shift is {shift!r}; wanted a whole number of less than 2**31, or a list of them")

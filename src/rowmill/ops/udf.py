@@ -207,7 +207,7 @@ class Expr(Operator):
 
     @property
     def growth(self) -> float:
-        return max((growth(save_expression(expr)) for expr in self.exprs), default=1.0)
+        return 1.0 + sum(growth(save_expression(expr)) - 1.0 for expr in self.exprs)  # all of them are made
 
 
 def _evaluated(

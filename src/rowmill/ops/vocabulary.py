@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 import polars as pl
+import pyarrow.parquet as pq
 
-from rowmill.errors import ArgumentError
+from rowmill.errors import ArgumentError, writing
 from rowmill.graph.operator import Fitted
 from rowmill.sources.frames import as_frame, from_pandas
 from rowmill.sources.paths import local_path
@@ -125,13 +125,21 @@ def write_vocabulary(
     folder: str | PathLike[str], vocabulary: Vocabulary, table: pl.DataFrame, nulls: int, unseen: int
 ) -> None:
     """The values and what the reserved codes mean, as two Parquet files under `categories`."""
-    target = Path(folder) / "categories"
-    target.mkdir(parents=True, exist_ok=True)
+    target = local_path(folder, "out_path") / "categories"
     name = quote(vocabulary.name, safe="-_.~ ").strip(".") or "column"
-    table.write_parquet(target / f"unique.{name}.parquet")
     kinds = {"pad": (0, 1, 0), "null": (1, 1, nulls), "oov": (2, vocabulary.buckets, unseen)}
     seen = int(table[vocabulary.name + SIZE].sum() or 0)
     kinds["unique"] = (2 + vocabulary.buckets, table.height, seen)
     rows = [(kind, *numbers) for kind, numbers in kinds.items()]
     meta = pl.DataFrame(rows, schema=["kind", "offset", "num_indices", "num_observed"], orient="row")
-    meta.write_parquet(target / f"meta.{name}.parquet")
+    with writing(target):
+        target.mkdir(parents=True, exist_ok=True)
+        for kind, frame in (("unique", table), ("meta", meta)):
+            part = target / f".{kind}.{name}.part"
+            try:
+                pq.write_table(
+                    frame.to_arrow(), part
+                )  # Polars says of a full disk that the file is out of specification
+                part.rename(target / f"{kind}.{name}.parquet")
+            finally:
+                part.unlink(missing_ok=True)

@@ -77,6 +77,11 @@ def to_parquet(
         keys = [partition_on] if isinstance(partition_on, str) else list(partition_on)
         for key in keys:
             schema[key]
+            if not key or key[0] in "_.":
+                raise ArgumentError(
+                    f"partition_on names {key!r}: readers pass over folders whose names begin with _ or . or are empty; "
+                    f"rename the column"
+                )
         if len(keys) == len(schema):
             raise ArgumentError("partition_on names every column; wanted at least one left for the files")
         return write_hive(source, fragments, target, schema, options, keys, how, seed)

@@ -86,18 +86,23 @@ def _beginning(file: Any, size: int, options: CsvOptions) -> bytes:
 
 def _row_end(data: bytes, quote: str | None) -> int:
     """The offset after the first line end outside quotes, or the length where there is none."""
-    mark, at = (quote or "").encode(), 0
-    while (at := data.find(b"\n", at) + 1) > 0:
-        if not mark or data.count(mark, 0, at) % 2 == 0:
-            return at
+    mark, at, quotes = (quote or "").encode(), 0, 0
+    while (end := data.find(b"\n", at) + 1) > 0:
+        quotes += data.count(mark, at, end) if mark else 0
+        if quotes % 2 == 0:
+            return end
+        at = end
     return len(data)
 
 
 def _last_row_end(data: bytes, quote: str | None) -> int:
     mark, at = (quote or "").encode(), len(data)
-    while (at := data.rfind(b"\n", 0, at)) >= 0:
-        if not mark or data.count(mark, 0, at) % 2 == 0:
-            return at + 1
+    quotes = data.count(mark) if mark else 0  # before the line end that is looked at
+    while (end := data.rfind(b"\n", 0, at)) >= 0:
+        quotes -= data.count(mark, end, at) if mark else 0
+        if quotes % 2 == 0:
+            return end + 1
+        at = end
     return 0
 
 

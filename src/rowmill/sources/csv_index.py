@@ -7,6 +7,7 @@ MB.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -84,12 +85,12 @@ def _lines(
 
 def without_blank(data: bytes, quote: str | None) -> bytes:
     """The lines of a piece that are not empty."""
-    import io
-
     kept, start = [], 0
     for ends, empty in _lines(io.BytesIO(data), 0, quote, "a piece of CSV"):
-        for end, gone in zip(ends.tolist(), empty.tolist(), strict=True):
-            if not gone:
-                kept.append(data[start:end])
-            start = end
+        starts = np.append(start, ends[:-1])
+        # Runs of lines that stay: they begin where the line before was empty, and end where the next one is.
+        first = ~empty & np.append(True, empty[:-1])
+        last = ~empty & np.append(empty[1:], True)
+        kept += [data[a:b] for a, b in zip(starts[first].tolist(), ends[last].tolist(), strict=True)]
+        start = int(ends[-1])
     return b"".join(kept)

@@ -17,6 +17,7 @@ from rowmill.sources.source import Source
 
 _ENGINES = {"parquet": "parquet", "csv": "csv", "ipc": "ipc", "arrow": "ipc", "feather": "ipc"}
 _SCHEMA_FILE = Path(".rowmill") / "schema.json"
+_MAX_SCHEMA_BYTES = 64 << 20
 # Options of other Parquet readers that change how they read, not what they give.
 _MEANINGLESS = {
     "row_groups_per_part",
@@ -89,8 +90,10 @@ def stored_schema(source: Source) -> Schema | None:
     for place in [] if folder is None else [folder, folder.parent]:
         if (place / _SCHEMA_FILE).is_file():
             try:
+                if (place / _SCHEMA_FILE).stat().st_size > _MAX_SCHEMA_BYTES:
+                    raise ValueError(f"it has more than {_MAX_SCHEMA_BYTES >> 20} MB")
                 return Schema.from_json((place / _SCHEMA_FILE).read_text())
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, RecursionError) as error:
                 raise DataFileError(f"cannot use {place / _SCHEMA_FILE}: {error}; remove or repair it") from error
         if (found := merlin_schema(place)) is not None:
             return found

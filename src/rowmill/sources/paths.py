@@ -31,6 +31,7 @@ ENGINES: dict[str, tuple[str, ...]] = {
     "ipc": (".arrow", ".feather", ".ipc"),
 }
 _URL = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]+)://")
+_OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "hdfs", "http", "https", "ftp", "file")
 _URL_IN_PATH = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]+):/")  # what pathlib leaves of one: Path("s3://b") is "s3:/b"
 _MAGIC = re.compile(r"[*?\[]")
 
@@ -203,7 +204,10 @@ def local_path(given: str | os.PathLike[str], what: str) -> Path:
     text = os.fspath(given)
     if not isinstance(text, str) or not text or "\0" in text:
         raise ArgumentError(f"{what} is {text!r}, which is not a path; pass a path as str or Path")
-    url = _URL.match(text) or (_URL_IN_PATH.match(text) if not isinstance(given, str) else None)
+    in_path = _URL_IN_PATH.match(text)  # a text such as "s3:/b" comes from a path, too, or names a local folder
+    if in_path is not None and isinstance(given, str) and in_path[1].lower() not in _OBJECT_STORES:
+        in_path = None
+    url = _URL.match(text) or in_path
     if url is None:
         return Path(text)
     host, slash, path = text[url.end() :].partition("/")
