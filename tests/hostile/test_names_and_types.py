@@ -300,10 +300,11 @@ def test_names_that_are_used_inside_of_workflows_do_not_meet_the_users():
 
     values = [7, 7, 8, 8, 8, 9]
     frame = pl.DataFrame({"__count__": values, "other": values})
-    made = Workflow(["__count__", "other"] >> ops.Categorify()).fit(frame).transform(frame)
-    assert made["__count__"].to_list() == made["other"].to_list()
+    for graph in (["__count__", "other"], [["__count__", "other"]]):
+        with pytest.raises(ColumnError, match="rename it"):
+            Workflow(graph >> ops.Categorify(encode_type="combo")).fit(frame)
 
-    for name in ("t.all", "t.0", "t.sum"):
+    for name in ("t.all", "t.0", "t.sum", "__fold__"):
         frame = pl.DataFrame({name: [1, 1, 2], "t": [0.0, 1.0, 1.0]})
         with pytest.raises(ColumnError, match="rename the column"):
             Workflow([name] >> ops.TargetEncoding("t", kfold=2)).fit(frame)

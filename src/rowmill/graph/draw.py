@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from os import PathLike
-from pathlib import Path
 
 from rowmill.graph.node import Apply, Node, Select, walk
 from rowmill.schema import Schema
+from rowmill.sources.paths import local_path
 
 _LINE, _LETTER, _GAP, _HIGH = 64, 7.2, 28, 34
 
@@ -39,7 +39,7 @@ class Picture:
         return self.svg()
 
     def save(self, path: str | PathLike[str]) -> None:
-        Path(path).write_text(self.svg())
+        local_path(path, "path").write_text(self.svg())
 
     def svg(self) -> str:
         nodes = list(walk(self.node))

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 
-from rowmill.errors import ArgumentError, writing
+from rowmill.errors import ArgumentError, DataFileError, writing
 from rowmill.graph.operator import Fitted
 from rowmill.sources.frames import as_frame, from_pandas
 from rowmill.sources.paths import local_path
@@ -86,14 +86,26 @@ def shown_table(fitted: Fitted, name: str, change: Callable[[pl.DataFrame], pl.D
 def given_vocabulary(given: Any, vocabulary: Vocabulary, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
     """A vocabulary from a series, a list, an array, or a Parquet file whose first column has the values."""
     frame = read_vocabulary(given) if isinstance(given, str | PathLike) else given
+    if isinstance(frame, pl.DataFrame) and not frame.width:
+        raise ArgumentError(f"the vocabulary given for {vocabulary.name!r} has no columns; wanted one with the values")
     if isinstance(frame, pl.DataFrame):
         values = frame.get_column(vocabulary.name if vocabulary.name in frame.columns else frame.columns[0])
+    elif not hasattr(given, "__len__"):
+        raise ArgumentError(
+            f"the vocabulary given for {vocabulary.name!r} is {given!r}; wanted a list, an array, a series, or the "
+            f"path of a Parquet file"
+        )
     else:
         values = given if isinstance(given, pl.Series) else pl.Series(np.asarray(given) if len(given) else [])
     name = vocabulary.keys[0]
     values = without_nan(values).drop_nulls().alias(name)
     if values.dtype != schema[name]:
-        values = values.cast(schema[name])
+        try:
+            values = values.cast(schema[name])
+        except pl.exceptions.PolarsError as error:
+            raise ArgumentError(
+                f"the vocabulary given for {name!r} is {values.dtype}, the column {schema[name]}; {str(error)[:200]}"
+            ) from error
     if values.n_unique() != len(values):
         raise ArgumentError(f"the vocabulary given for {name!r} has values twice; wanted each once")
     return pl.DataFrame([values, pl.zeros(len(values), pl.Int64, eager=True).alias(COUNT)])
@@ -113,7 +125,13 @@ def plain_vocabulary(given: Any) -> Any:
 
 def read_vocabulary(path: str | PathLike[str]) -> pl.DataFrame:
     """The table of values in a Parquet file."""
-    return pl.read_parquet(local_path(path, "vocabs"), glob=False)
+    try:
+        return pl.read_parquet(local_path(path, "vocabs"), glob=False)
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise DataFileError(
+            f"cannot read the vocabulary {path}: {str(error)[:200]}; wanted a Parquet file whose first column has "
+            f"the values"
+        ) from error
 
 
 def named(name: str, table: pl.DataFrame) -> pl.DataFrame:

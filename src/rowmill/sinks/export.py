@@ -79,7 +79,7 @@ def to_parquet(
             schema[key]
             if not key or key[0] in "_.":
                 raise ArgumentError(
-                    f"partition_on names {key!r}: readers pass over folders whose names begin with _ or . or are empty; "
+                    f"partition_on names {key!r}: readers pass over folders whose names begin with _ or .; "
                     f"rename the column"
                 )
         if len(keys) == len(schema):

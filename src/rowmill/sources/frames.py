@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from rowmill.errors import ArgumentError, DtypeError, writing
+from rowmill.errors import ArgumentError, DataFileError, DtypeError, RowmillError, writing
 from rowmill.lock import Lock
 from rowmill.schema import Schema
 from rowmill.sources.arrow_types import FILES_ONLY, as_polars, refusal, trouble
@@ -85,6 +86,19 @@ class FrameSource:
         return self._widths.of(columns, self)
 
 
+@contextmanager
+def _running(what: str) -> Iterator[None]:
+    """Turn what Polars says of a query into a `DataFileError`."""
+    try:
+        yield
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, FileNotFoundError) as error:
+        if isinstance(error, RowmillError):
+            raise
+        raise DataFileError(
+            f"{what} failed: {str(error)[:1000]}; mend the query, or the files that it reads"
+        ) from error
+
+
 class LazySource:
     """A Polars query: its schema is known at once; its rows are written to a temporary file when first needed."""
 
@@ -92,7 +106,8 @@ class LazySource:
         self._query = query
         self._npartitions = npartitions
         self._lock = Lock()
-        self.dtypes = {name: plain(dtype) for name, dtype in query.collect_schema().items()}
+        with _running("reading the schema of a lazy query"):
+            self.dtypes = {name: plain(dtype) for name, dtype in query.collect_schema().items()}
         self._schema = schema_of(listed(self.dtypes))
         self.unlisted = schema_of(unlisted(self.dtypes))
 
@@ -100,7 +115,7 @@ class LazySource:
     def _rows(self) -> ParquetSource:
         path = temporary_folder(self) / "query.parquet"
         casts = [column(n).cast(t) for n, t in self.dtypes.items()]
-        with writing(path):
+        with _running("running a lazy query"), writing(path):
             self._query.select(casts).sink_parquet(path, row_group_size=_FRAGMENT_ROWS, compression="lz4")
         return ParquetSource(Files((str(path),), "parquet"))
 

@@ -15,12 +15,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rowmill import _native
+from rowmill.errors import ColumnError
 from rowmill.sources.names import columns, frame_of
 from rowmill.statistics.moments import leaves
 from rowmill.statistics.spill import Spilled, shards
 from rowmill.statistics.values import from_whole, is_whole, owned, whole, without_nan
 
-COUNT = "\0count"  # a name that no column of a workflow has
+COUNT = "__count__"
 _START = 1 << 10
 _NEW_ROWS, _NEW_BYTES = 1 << 16, 16 << 20  # counted values that may wait to be added up
 _FULL = 0.55  # of the slots; a probe then looks at 1.6 of them on average
@@ -54,6 +55,10 @@ class Counts:
 
     groups: tuple[tuple[str, ...], ...]
     memory: int = 1 << 30
+
+    def __post_init__(self) -> None:
+        if COUNT in self.columns:
+            raise ColumnError(f"a column to be counted is named {COUNT!r}, which is needed for the counts; rename it")
 
     @property
     def columns(self) -> tuple[str, ...]:
