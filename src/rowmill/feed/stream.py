@@ -306,8 +306,7 @@ class Stream:
     @property
     def position(self) -> Position:
         """Where the latest iteration stands; where it began if it was left after one batch."""
-        _ = self.cursor.next  # which finds out whether it was left
-        return self.cursor.position
+        return self.cursor.latest
 
     @property
     def epoch(self) -> int:
