@@ -307,7 +307,7 @@ def test_names_that_are_used_inside_of_workflows_do_not_meet_the_users():
     for name in ("t.all", "t.0", "t.sum", "__fold__"):
         frame = pl.DataFrame({name: [1, 1, 2], "t": [0.0, 1.0, 1.0]})
         with pytest.raises(ColumnError, match="rename the column"):
-            Workflow([name] >> ops.TargetEncoding("t", kfold=2)).fit(frame)
+            Workflow([name] >> ops.TargetEncoding("t", kfold=2, drop_folds=False)).fit(frame)
 
     frame = pl.DataFrame({"\0row": [50, 60, 70]})
     with pytest.raises(ColumnError, match="zero byte"):

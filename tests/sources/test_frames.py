@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from rowmill import Dataset
-from rowmill.errors import ArgumentError
+from rowmill.errors import ArgumentError, DataFileError
 
 FRAME = pl.DataFrame({"a": [1, 2, 3], "s": ["x", None, "z"], "l": [[1], [], [2, 3]]})
 
@@ -167,7 +167,7 @@ def test_a_lazy_query_is_removed_at_exit(tmp_path):
 def test_a_failing_query_says_so_each_time():
     dataset = Dataset(pl.LazyFrame({"a": ["x"]}).select(pl.col("a").cast(pl.Int64)))
     for _ in range(2):
-        with pytest.raises(pl.exceptions.PolarsError):
+        with pytest.raises(DataFileError, match="running a lazy query failed"):
             _ = dataset.num_rows
 
 

@@ -37,29 +37,18 @@ class Cursor:
         return {**self.__dict__, "_next": self.next, "_latest": None}
 
     @property
-    def latest(self) -> Position:
-        """Where the latest iteration stands; where it began if it was left after one batch."""
-        self._forget_a_look()
-        return self.position
-
-    @property
     def next(self) -> Position:
         """Where the next iteration begins."""
-        self._forget_a_look()
+        taken = self.position.batch - self._start.batch
+        left = self._latest is not None and self._latest() is None
+        if left and taken <= 1 and self.position.epoch == self._start.epoch:
+            self._next, self._latest = Position(self._start.epoch, self._start.batch), None
         return Position(self._next.epoch, self._next.batch)
 
     @next.setter
     def next(self, position: Position) -> None:
         self._next, self._latest = Position(position.epoch, position.batch), None
         self.position = Position(position.epoch, position.batch)
-
-    def _forget_a_look(self) -> None:
-        """Take an iteration back that was left with one batch or none."""
-        taken = self.position.batch - self._start.batch
-        left = self._latest is not None and self._latest() is None
-        if left and taken <= 1 and self.position.epoch == self._start.epoch:
-            self._next, self._latest = Position(self._start.epoch, self._start.batch), None
-            self.position = Position(self._start.epoch, self._start.batch)
 
     def begin(self, start: Position, plan: Plan) -> None:
         """Start an iteration of this plan here."""

@@ -305,17 +305,17 @@ class Stream:
 
     @property
     def position(self) -> Position:
-        """Where the latest iteration stands; where it began if it was left after one batch."""
-        return self.cursor.latest
+        """Where the latest iteration stands."""
+        return self.cursor.position
 
     @property
-    def epoch(self) -> int:
-        """The epoch that the next iteration will be, or go on with."""
+    def epoch(self) -> int:  # that the next iteration will be, or go on with
         return self.cursor.next.epoch
 
     @epoch.setter
     def epoch(self, epoch: int) -> None:
-        self.cursor.next = Position(epoch)
+        if epoch != self.cursor.next.epoch:  # else it goes on, after `load_state_dict`
+            self.cursor.next = Position(epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """The position of the latest iteration, and what it is a position in."""

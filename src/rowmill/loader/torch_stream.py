@@ -19,7 +19,7 @@ from rowmill.feed.ranks import Ranks
 from rowmill.feed.stream import Stream, Table
 from rowmill.loader.settings import given_ranks
 from rowmill.loader.streamed import Streamed
-from rowmill.loader.torch_accelerate import refuse_second_division
+from rowmill.loader.torch_accelerate import SKIPPING, refuse_second_division, refuse_skipping
 from rowmill.loader.torch_cuda import TorchCuda, transferred
 from rowmill.loader.torch_workers import WorkerPositions
 
@@ -43,6 +43,7 @@ class TorchStream(Streamed, IterableDataset[Any]):
         dropped after one batch, as in `next(iter(loader))`, does not use up its epoch.
         """
         refuse_second_division(self.global_size, self._stream.selection.layout.ragged)
+        refuse_skipping()
         batches = self._epoch_batches()
         self._tell()
         return batches
@@ -74,6 +75,11 @@ class TorchStream(Streamed, IterableDataset[Any]):
         if self._workers is None:
             self._workers = WorkerPositions(self._stream.cursor.next)
         return {**self.__dict__, "_batch_itr": None, "_pid": None}
+
+    @property
+    def sampler(self) -> Any:
+        """What Accelerate asks for in order to pass over batches. There is none, and the error says what to do."""
+        raise AttributeError(SKIPPING)
 
     @property
     def epoch(self) -> int:

@@ -92,7 +92,8 @@ class TargetEncoding(StatOperator):
         targets = tuple(numeric(column, self).name for column in inputs.needed)
         wanted: dict[str, Any] = {f"mean of {name}": Moments(name) for name in targets}
         keys = dict.fromkeys(name for group in inputs.groups for name in members(group))
-        used = {f"{t}.{fold}" for t in targets for fold in ("all", *range(self.folds))} | {FOLDS}
+        used = {f"{t}.{fold}" for t in targets for fold in ("all", *range(self.folds))}
+        used |= set() if self.drop_folds else {FOLDS}
         for name in keys.keys() & used:
             raise ColumnError(f"a key column is named {name!r}, which is needed for a result; rename the column")
         for group in inputs.groups:
