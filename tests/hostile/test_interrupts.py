@@ -101,6 +101,7 @@ def moments(rng, seconds):
     return [first, *(rng.uniform(0, 0.004) for _ in range(rng.randrange(1, 8)))]
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("lot", range(count(1, 10)))
 def test_interrupts_leave_nothing_behind(tmp_path, capsys, lot):
     rng = random.Random(int(os.environ.get("ROWMILL_HOSTILE_SEED", "1")) + lot)
