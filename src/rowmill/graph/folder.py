@@ -83,12 +83,13 @@ class Folder:
         return open_handle(last, os.O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, dir_fd=directory.fileno())
 
     def _open_by_path(self, name: str) -> Handle:
-        """A file, by its path: where folders cannot be opened (Windows). Who can replace the folder's parts between
-        the check and the opening is not kept from it."""
+        """A file by its path, where folders cannot be opened (Windows). A file that is replaced by a link between the
+        check and the opening is not noticed."""
         parts = name.split("/")
         for count in range(1, len(parts) + 1):
             found = self.path.joinpath(*parts[:count]).lstat()
-            if stat.S_ISLNK(found.st_mode) or not (stat.S_ISREG(found.st_mode) if count == len(parts) else True):
+            is_wanted = stat.S_ISREG if count == len(parts) else stat.S_ISDIR
+            if not is_wanted(found.st_mode):  # `lstat` shows a link as a link
                 raise OSError(f"{parts[count - 1]} is not a regular file")
         return open_handle(self.path.joinpath(*parts), os.O_RDONLY)
 

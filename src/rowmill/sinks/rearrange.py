@@ -94,6 +94,14 @@ def lazy(source: Source) -> pl.LazyFrame:
     return register_io_source(frames, schema=empty.schema, is_pure=True)
 
 
+def _kind_of_time(dtype: str) -> str:
+    """ "date", "time", "duration", "datetime" or "datetime with a zone"; empty for other types. Units do not matter."""
+    name, _, options = dtype.partition("[")
+    if name not in ("date", "time", "duration", "datetime"):
+        return ""
+    return f"{name} with a zone" if "," in options else name
+
+
 def join(left: Source, right: Source, **options: Any) -> pl.LazyFrame:
     """The join of two tables, spelled as pandas spells it: `on`, `left_on`, `right_on`, `how`, `suffixes`."""
     on = options.pop("on", None)
@@ -122,12 +130,7 @@ def join(left: Source, right: Source, **options: Any) -> pl.LazyFrame:
             schema[name].dtype in ("string", "categorical", "enum")
             for schema, name in ((left.schema, x), (right.schema, y))
         ]
-        times = [
-            str(schema[name].dtype).partition("[")[0] + str("," in schema[name].dtype)
-            for schema, name in ((left.schema, x), (right.schema, y))
-            if schema[name].dtype.startswith(("date", "time", "duration"))
-        ]
-        if texts[0] != texts[1] or len(times) == 1 or len(set(times)) > 1:
+        if texts[0] != texts[1] or _kind_of_time(left.schema[x].dtype) != _kind_of_time(right.schema[y].dtype):
             raise DtypeError(
                 f"cannot join {x!r}, which is {left.schema[x].dtype}, and {y!r}, which is {right.schema[y].dtype}; "
                 f"wanted one type; open one of the two with Dataset(..., dtypes=)"
