@@ -219,42 +219,30 @@ class Workflow(Displayed):
     def _are_fitted(
         self, data: Dataset, known: Transformation, said: bool | None, frame: pl.DataFrame | None = None
     ) -> bool:
-        """Whether these are the rows that the operators have learnt from: as was said, or as they are recognised."""
-        if said is None:
-            return self._recognised(data, known, frame)
+        """Whether these are the rows that the operators have learnt from: as was said, or as they are recognised.
+        `frame`: the rows, where they are in memory."""
+        if said is False or self._learnt_from is None or not known.step(training=True).program.numbered:
+            return bool(said)  # it makes no difference, or was decided
         count = self._learnt_rows
-        if said and count not in (None, data.num_rows) and known.step(training=True).program.numbered:
-            raise ArgumentError(
-                f"fitted_rows=True, and the data have {data.num_rows:,} rows where the workflow was fitted on "
-                f"{count:,}: folds go by the number of a row in the table, so rows would be encoded with their own "
-                f"targets; transform the whole table and take the rows from the result"
-            )
-        if said and frame is not None and not self._recognised(data, known, frame, quiet=True):
+        if count not in (None, data.num_rows):
+            if said:
+                raise ArgumentError(
+                    f"fitted_rows=True, and the data have {data.num_rows:,} rows where the workflow was fitted on "
+                    f"{count:,}: folds go by the number of a row in the table, so rows would be encoded with their own "
+                    f"targets; transform the whole table and take the rows from the result"
+                )
+            return False
+        if count is None or (said and frame is None):  # saved by an earlier version; or files, which were not read
+            return bool(said) or self._learnt_from == of_rows(data.source)
+        if self._learnt_from == of_rows(data.source) or (frame is not None and has_fitted_rows(known, frame)):
+            return True
+        if said:
             warn(
                 "fitted_rows=True, and the data are not the rows that the workflow was fitted on, in their order: "
                 "folds go by the number of a row, so a target encoding may hold the row's own target",
                 FittedRowsWarning,
             )
-        return said
-
-    def _recognised(
-        self, data: Dataset, known: Transformation, frame: pl.DataFrame | None = None, *, quiet: bool = False
-    ) -> bool:
-        """Whether the operators have learnt from these rows, where that makes a difference. `frame`: the rows, where
-        they are in memory."""
-        if self._learnt_from is None or not known.step(training=True).program.numbered:
-            return quiet
-        count = self._learnt_rows
-        if count is not None and count != data.num_rows:
-            return False
-        if self._learnt_from == of_rows(data.source):
             return True
-        if count is None:  # saved by an earlier version
-            return quiet
-        if frame is not None and has_fitted_rows(known, frame):
-            return True
-        if quiet:
-            return False
         warn(
             f"the data have {count:,} rows, as many as the workflow was fitted on, and are not recognised as those "
             f"rows: if they are, each target encoding holds the row's own target; say it with transform(data, "
