@@ -6,6 +6,7 @@ by which Merlin's users know an array loader.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal
@@ -16,6 +17,7 @@ from rowmill.errors import ArgumentError, DtypeError
 from rowmill.feed.block import Batch
 from rowmill.feed.layout import Nulls
 from rowmill.feed.plan import Last
+from rowmill.feed.ranks import Ranks
 from rowmill.feed.sample import Weights
 from rowmill.feed.stream import Shuffle, Stream
 from rowmill.loader.batches import DictBatches
@@ -91,7 +93,7 @@ class Loader(Streamed):
             memory=memory,
             threads=threads,
             parts_per_chunk=parts_per_chunk,
-            ranks=given_ranks(global_size, global_rank),
+            ranks=_ranks(global_size, global_rank),
             elastic=elastic,
             weights=weights,
             balance=balance,
@@ -141,6 +143,18 @@ class Loader(Streamed):
         if made.dtype.kind == "f":
             _check_exact(features)
         return made, *rest
+
+
+def _ranks(size: int | None, rank: int | None) -> Ranks:
+    """As given, else as the process group of PyTorch has them when an epoch begins, where the program has one."""
+    return _process_group if size is None and rank is None else given_ranks(size, rank)
+
+
+def _process_group() -> tuple[int, int]:
+    group = sys.modules.get("torch.distributed")  # PyTorch is not loaded for this
+    if group is not None and group.is_available() and group.is_initialized():
+        return group.get_world_size(), group.get_rank()
+    return 1, 0
 
 
 def _check_exact(features: Mapping[str, Any]) -> None:
