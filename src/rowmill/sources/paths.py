@@ -117,6 +117,8 @@ def _local(text: str, engine: str | None) -> list[Found]:
     if os.path.isdir(text):
         return [Found(path, text, text) for path in choose(walk(text), engine, text)]
     if os.path.exists(text):
+        if is_special(text):
+            raise DataFileError(f"{text} is a pipe, a socket or a device; wanted a file of rows; write them to a file")
         if not os.access(text, os.R_OK):
             raise DataFileError(f"cannot read {text}: permission denied; wanted a readable file; check its mode")
         return [Found(text, None, os.path.dirname(text))]
@@ -134,7 +136,7 @@ def _local(text: str, engine: str | None) -> list[Found]:
 
 def walk(folder: str) -> list[str]:
     """All files below a folder that are not hidden; folders behind symbolic links too, each once. Folders inside it
-    that hold a saved workflow are passed over."""
+    that hold a saved workflow are passed over, and so are pipes, sockets and devices, which hold no rows."""
     files: list[str] = []
     seen: set[str] = set()
     todo = [folder]
@@ -147,13 +149,22 @@ def walk(folder: str) -> list[str]:
         try:
             with os.scandir(here) as entries:
                 for entry in entries:
-                    if entry.name[0] not in "_.":
-                        (todo if entry.is_dir() else files).append(entry.path)
+                    if entry.name[0] in "_.":
+                        continue
+                    if entry.is_dir():
+                        todo.append(entry.path)
+                    elif entry.is_file() or not is_special(entry.path):  # a link to nowhere is an error when opened
+                        files.append(entry.path)
         except PermissionError as error:
             raise DataFileError(f"cannot list {here}: permission denied; wanted a readable folder") from error
         except OSError as error:
             raise system_error(error, f"listing {here}") from error
     return files
+
+
+def is_special(path: str) -> bool:
+    """Whether there is something at this path that is neither a file nor a folder: opening it could block for ever."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def hidden(relative: str) -> bool:
