@@ -6,8 +6,10 @@ people already catch (`ValueError`, `FileNotFoundError`, ...), so an `except` wr
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import errno
+import functools
 import os
 import re
 import sys
@@ -18,6 +20,8 @@ from itertools import islice
 from pathlib import Path
 
 _PACKAGE = str(Path(__file__).parent) + os.sep
+_BETWEEN = (functools.__file__, contextlib.__file__)  # modules through which Rowmill calls itself
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 _LONG = 200  # letters of a name that is worth comparing with others
 _SCARCE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
 
@@ -190,6 +194,8 @@ def _open_files() -> str:
 
 def closest(name: str, known: Iterable[str]) -> str:
     """`"; did you mean 'C26'?"`, or nothing: the end of a message about an unknown name."""
+    if name == "" or _PANDAS_INDEX.fullmatch(name):
+        return f"; an index of pandas is a column only where it is named: open Dataset(..., columns=[..., {name!r}])"
     if len(name) > _LONG:
         return ""
     candidates = [each for each in islice(known, 10_000) if len(each) <= _LONG]  # comparing takes time
@@ -208,6 +214,6 @@ def os_reason(error: BaseException) -> str:
 def warn(text: str, category: type[Warning] = UserWarning) -> None:
     """Warn, and name the line outside of Rowmill that led here."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, *_BETWEEN)):
         frame, level = frame.f_back, level + 1
     warnings.warn(text, category, stacklevel=level)

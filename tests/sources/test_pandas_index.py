@@ -110,3 +110,18 @@ def test_ids_that_count_evenly_are_warned_of(tmp_path):
 def test_a_table_of_nothing_else(tmp_path):
     pd.DataFrame(index=[3, 5, 4]).to_parquet(tmp_path / "a.parquet")
     assert Dataset(tmp_path / "a.parquet").to_polars().to_dicts() == [{INDEX: 3}, {INDEX: 5}, {INDEX: 4}]
+
+
+def test_an_index_in_a_csv_file_is_no_feature(tmp_path):
+    pd.DataFrame({"a": [1, 2], "b": [0.5, 1.5]}, index=[7, 9]).to_csv(tmp_path / "t.csv")
+    data = Dataset(tmp_path / "t.csv")
+    assert data.schema.column_names == ["a", "b"]
+    assert data.to_polars().columns == ["a", "b"]
+    named = Dataset(tmp_path / "t.csv", columns=["", "a"])
+    assert named.to_polars().rows() == [(7, 1), (9, 2)]
+
+
+def test_an_index_that_a_loader_names_gets_a_hint(tmp_path):
+    pd.DataFrame({"a": [1, 2]}, index=[7, 9]).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(ColumnError, match=r"open Dataset\(\.\.\., columns=\[\.\.\., '__index_level_0__'\]\)"):
+        Loader(Dataset(tmp_path / "t.parquet"), 1, columns=["a", "__index_level_0__"])

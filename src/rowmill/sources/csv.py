@@ -60,7 +60,10 @@ class CsvSource:
             for n, t in self._stored.items()
         }
         self.dtypes = {**self._stored, **{name: values.dtype for name, values in self._hive.items()}}
-        self._schema = schema_of(self.dtypes)
+        # pandas writes an index without a name as a first column without one.
+        index = {"": self.dtypes[""]} if next(iter(self.dtypes)) == "" and len(self.dtypes) > 1 else {}
+        self._schema = schema_of({name: dtype for name, dtype in self.dtypes.items() if name not in index})
+        self.unlisted = schema_of(index)
         self._widths = Widths(self.dtypes)
         self._lock = Lock()
         self._index: list[list[Piece]] | None = None
