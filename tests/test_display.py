@@ -4,6 +4,7 @@ import polars as pl
 
 import rowmill
 from rowmill import Workflow, ops
+from rowmill.loader import torch as torch_loader
 from rowmill.loader.numpy import Loader
 from rowmill.schema import Tags
 from tests.conftest import make_table, write_files
@@ -63,3 +64,14 @@ def test_a_workflow_shows_its_steps():
     for _ in range(60):  # doubles at every step if it were written out
         node = (node + node) >> ops.LogOp()
     assert len(repr(Workflow(node))) < 250
+
+
+def test_a_node_shows_its_steps():
+    ids = ["u", "i"] >> ops.Categorify()
+    assert repr(ids) == "[u, i] >> Categorify"
+    assert repr(ids + (["x"] >> ops.LogOp())) == "[u, i] >> Categorify + [x] >> LogOp"
+
+
+def test_a_dl_data_loader_shows_its_loader():
+    loader = torch_loader.Loader({"a": [1]}, 1)
+    assert repr(torch_loader.DLDataLoader(loader)).startswith("DLDataLoader over Loader: 1 row in batches of 1")

@@ -164,6 +164,8 @@ class DType(str):
     shape: Shape
 
     def __new__(cls, name: Any, shape: Shape | None = None) -> DType:
+        if isinstance(name, DType) and shape is None:
+            return name
         made = super().__new__(cls, dtype_name(name))
         made.shape = shape or (name.shape if isinstance(name, DType) else Shape())
         return made

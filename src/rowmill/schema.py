@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -180,12 +181,24 @@ class Schema:
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
-        try:
-            return cls(ColumnSchema.from_dict(column) for column in json.loads(text)["columns"])
-        except RowmillError:
-            raise
-        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-            raise ArgumentError(f"not a Rowmill schema ({error}); wanted what Schema.to_json() writes") from error
+        with _describing_a_schema():
+            return cls.from_dicts(json.loads(text)["columns"])
+
+    @classmethod
+    def from_dicts(cls, columns: Iterable[Mapping[str, Any]]) -> Schema:
+        """The schema whose columns `ColumnSchema.to_dict` described."""
+        with _describing_a_schema():
+            return cls(ColumnSchema.from_dict(column) for column in columns)
+
+
+@contextmanager
+def _describing_a_schema() -> Iterator[None]:
+    try:
+        yield
+    except RowmillError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+        raise ArgumentError(f"not a Rowmill schema ({error}); wanted what Schema.to_json() writes") from error
 
 
 def _shown(column: ColumnSchema) -> list[str]:

@@ -83,6 +83,8 @@ class TagSet(frozenset[str]):
     """
 
     def __new__(cls, tags: str | Iterable[str] | None = None) -> TagSet:
+        if isinstance(tags, TagSet):
+            return tags
         made = super().__new__(cls, (part for tag in many(tags) for part in parts_of(tag)))
         against = _collisions(made, made)
         if against:

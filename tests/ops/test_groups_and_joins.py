@@ -229,3 +229,36 @@ def test_lists_that_dask_has_turned_into_text_are_warned_of():
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             Dataset(lists[["s"]])
+
+
+def test_values_without_a_logarithm_are_counted_over_all_pieces():
+    data = Dataset(pl.DataFrame({"x": np.arange(-500, 500)}), npartitions=20)
+    with pytest.warns(UserWarning, match="LogOp") as caught:
+        Workflow(["x"] >> ops.LogOp()).transform(data).to_polars()
+    texts = [str(warning.message) for warning in caught if "LogOp" in str(warning.message)]
+    assert len(texts) == 2  # the first piece, and when there are ten times as many
+    assert "values of column 'x' so far, 499 below -1" in texts[-1] and "1 of -1" in texts[-1]
+    assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_the_warning_of_multiplied_rows_names_the_users_line():
+    other = pl.DataFrame({"k": [1, 1, 2], "v": [1, 2, 3]})
+    workflow = Workflow(["k"] >> ops.JoinExternal(other, on=["k"])).fit(Dataset({"k": [1, 2]}))
+    with pytest.warns(UserWarning, match="rows more") as caught:
+        workflow.transform(Dataset({"k": [1, 2]})).to_ddf().compute(scheduler="synchronous")
+    assert {w.filename for w in caught if "rows more" in str(w.message)} == {__file__}
+
+
+def test_filling_makes_one_constant_for_each_type(monkeypatch):
+    from rowmill.ops import fill
+
+    made = []
+    real = fill._fitting
+    monkeypatch.setattr(fill, "_fitting", lambda value, column: made.append(column.dtype) or real(value, column))
+    names = [f"c{i}" for i in range(200)]
+    frame = pl.DataFrame(
+        {name: pl.Series([i, None], dtype=[pl.Int64, pl.Float32][i % 2]) for i, name in enumerate(names)}
+    )
+    filled = Workflow(names >> ops.FillMissing()).transform(frame)
+    assert filled.row(1) == (0,) * 200 and filled.schema == frame.schema
+    assert len(made) <= 4  # two types; the graph is described once and computed once

@@ -125,7 +125,7 @@ def _schema(root: Any) -> Schema:
         _check(dims is None or (isinstance(dims, list) and len(dims) <= 8), "the shape of a column")
         _check(width is None or (type(width) is int and 1 <= width <= MAX_WIDTH), "the width of a column")
         _check(isinstance(dtype, str) and len(dtype) <= 10_000 and dtype.count("[") <= 50, "the type of a column")
-    return Schema.from_json(json.dumps({"columns": root}))
+    return Schema.from_dicts(root)
 
 
 def _node(entry: Any, parents: tuple[Node, ...], operators: Mapping[str, Any], functions: Any, read: Any) -> Node:

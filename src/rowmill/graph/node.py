@@ -134,7 +134,9 @@ class Node:
         return Picture(self)
 
     def __repr__(self) -> str:
-        return f"<{self.label}>"
+        from rowmill.graph.steps_text import steps_text
+
+        return " + ".join(steps_text(self))
 
 
 class Select(Node):

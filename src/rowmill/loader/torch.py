@@ -323,6 +323,9 @@ class DLDataLoader(DataLoader[Any]):
     def __len__(self) -> int:
         return len(cast("Any", self.dataset))
 
+    def __repr__(self) -> str:
+        return f"DLDataLoader over {self.dataset!r}"
+
     def set_epoch(self, epoch: int) -> None:
         """Let the next iteration of the loader be this epoch. Trainers call it."""
         if hasattr(self.dataset, "set_epoch"):

@@ -27,9 +27,12 @@ class FillMissing(Operator):
         return max(1.0, len(self.fill_val) / 16) if isinstance(self.fill_val, str | bytes) else 1.0
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
+        fills: dict[tuple[str, bool], pl.Expr] = {}  # one for each type: a table may have very many columns
         for column in inputs.schema:
-            fill = _fitting(self.fill_val, column)
-            yield Output(column, _filled(column, inputs[column.name], fill))
+            kind = (column.dtype, column.is_list)
+            if kind not in fills:
+                fills[kind] = _fitting(self.fill_val, column)
+            yield Output(column, _filled(column, inputs[column.name], fills[kind]))
         if self.add_binary_cols:
             yield from _flags(inputs)
 

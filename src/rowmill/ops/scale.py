@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from rowmill.errors import ArgumentError, warn
 from rowmill.graph.operator import (
@@ -70,19 +71,53 @@ def _bound(bound: float | None, dtype: pl.DataType, up: bool) -> Any:
 class LogOp(Operator):
     """The logarithm of one more than the value, in float32.
 
-    A value below -1 becomes NaN and -1 becomes minus infinity; a warning says how many there are. Use Clip before.
+    A value below -1 becomes NaN and -1 becomes minus infinity. A warning says how many there were so far, once they are
+    found and again whenever there are ten times as many. Use Clip before.
     """
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         def made(column: ColumnSchema, value: pl.Expr) -> tuple[ColumnSchema, Value]:
             made = retagged(numeric(column, self), Tags.CONTINUOUS).with_dtype("float32")
-            log = partial(_log, name=column.name)
+            log = partial(_log, without_logarithm=_WithoutLogarithm(column.name))
             return made, Call(lambda given: over_leaves(given[0], log), {column.name: value}, self.label)
 
         return one_per_column(inputs, made)
 
 
-def _log(values: pl.Series, name: str) -> pl.Series:
+@dataclass
+class _WithoutLogarithm:
+    """Counts the values of a column that have no logarithm, over all pieces of a table, and warns of them.
+
+    Pieces come from several threads without a lock: a count may miss a piece, and nothing but the text of the warning
+    depends on it.
+    """
+
+    column: str
+    values: int = 0
+    below: int = 0
+    at_minus_one: int = 0
+    next_warning: int = 1
+
+    def count(self, numbers: NDArray[Any]) -> None:
+        some = len(numbers) > 0 and not numbers.min() > -1
+        below, at_minus_one = (int((numbers < -1).sum()), int((numbers == -1).sum())) if some else (0, 0)
+        self.values += len(numbers)
+        self.below += below
+        self.at_minus_one += at_minus_one
+        if not below and not at_minus_one:
+            return
+        found = self.below + self.at_minus_one
+        if found >= self.next_warning:
+            self.next_warning = 10 * found
+            texts = [f"{self.below:,} below -1, which became NaN"] if self.below else []
+            texts += [f"{self.at_minus_one:,} of -1, which became minus infinity"] if self.at_minus_one else []
+            warn(
+                f"LogOp: of {self.values:,} values of column {self.column!r} so far, {' and '.join(texts)}; use "
+                f"Clip(min_value=0) before LogOp"
+            )
+
+
+def _log(values: pl.Series, without_logarithm: _WithoutLogarithm) -> pl.Series:
     """log(x + 1) in float32, of values too that only float64 can hold; warns of values that have no logarithm."""
     if values.dtype == pl.Null or values.dtype == pl.Boolean or values.dtype.is_decimal():
         values = values.cast(pl.Float64)
@@ -92,20 +127,9 @@ def _log(values: pl.Series, name: str) -> pl.Series:
         made = np.log(numbers.astype(np.float32) + np.float32(1))
         if numbers.dtype == np.float64 and (large := np.isfinite(numbers) & (numbers > 3e38)).any():
             made[large] = np.log(numbers[large]).astype(np.float32)
-        if len(numbers) and not numbers.min() > -1:
-            _warn_of_logarithms(name, int((numbers < -1).sum()), int((numbers == -1).sum()), len(numbers))
+        without_logarithm.count(numbers)
     logs = pl.Series("log", made)
     return logs if null is None else logs.set(null, None)
-
-
-def _warn_of_logarithms(name: str, below: int, zero: int, count: int) -> None:
-    if below or zero:
-        found = [f"{below:,} below -1, which became NaN"] if below else []
-        found += [f"{zero:,} of -1, which became minus infinity"] if zero else []
-        warn(
-            f"LogOp: of {count:,} values of column {name!r} in one piece of the table, {' and '.join(found)}; use "
-            f"Clip(min_value=0) before LogOp",
-        )
 
 
 @dataclass(frozen=True)
