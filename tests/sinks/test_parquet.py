@@ -309,3 +309,10 @@ def test_validate(dataset, tmp_path):
         assert not opened.validate_dataset(file_min_size="1GB")
     with pytest.warns(UserWarning, match="not a dataset"):
         assert not dataset.validate_dataset()
+
+
+def test_declared_shapes_of_nested_lists_are_kept(tmp_path):
+    data = Dataset(pl.DataFrame({"n": [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]}))
+    data.schema["n"] = data.schema["n"].with_shape((None, 2, 2))
+    data.to_parquet(tmp_path / "out")
+    assert Dataset(tmp_path / "out").schema["n"].shape == data.schema["n"].shape

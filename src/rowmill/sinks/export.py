@@ -14,7 +14,7 @@ from numpy.random import Generator, Philox
 
 from rowmill.errors import ArgumentError, warn, writing
 from rowmill.forked import check_fork
-from rowmill.schema import Schema
+from rowmill.schema import ColumnSchema, Schema
 from rowmill.sinks.files import Shuffle, file_per_partition, named_files, parse_shuffle, preserved_files
 from rowmill.sinks.parquet import WriteOptions, write_files, write_hive
 from rowmill.sinks.side_files import tagged, write_metadata
@@ -63,7 +63,7 @@ def to_parquet(
         raise ArgumentError(f"{given[0]} together with {given[1]}; wanted one of them; remove one")
     source: Source = RecastSource(dataset.source, dtypes) if dtypes else dataset.source
     tags = tagged(dataset.schema, options.cats, options.conts, options.labels)
-    schema = Schema(tags[c.name].with_dtype(c.dtype, c.is_list) for c in source.schema)
+    schema = Schema(_as_written(tags[c.name], c) for c in source.schema)
     if preserve_files:
         plan = preserved_files(dataset.fragments, _input_files(dataset), suffix)
         if how is not None:
@@ -152,3 +152,10 @@ def validate(
         )
         fine = False
     return fine
+
+
+def _as_written(described: ColumnSchema, stored: ColumnSchema) -> ColumnSchema:
+    """What is known of a column, with the type that the source stores it in. Shapes of lists of lists stay."""
+    made = described.with_dtype(stored.dtype, stored.is_list)
+    nested = described.dims is not None and len(tuple(described.dims)) > 2
+    return made.with_shape(described.shape) if nested else made
