@@ -129,7 +129,7 @@ class Node:
     @property
     def graph(self) -> Any:
         """The picture of the graph up to this node."""
-        from rowmill.graph.draw import Picture
+        from rowmill.graph.display.picture import Picture
 
         return Picture(self)
 

@@ -26,6 +26,9 @@ except ImportError as error:
     needs = "PyTorch" if (error.name or "").startswith("torch") else "tensordict"
     raise ImportError(f"rowmill.loader.tensordict needs {needs}; pip install 'rowmill[tensordict]'") from error
 
+from rowmill._system.interrupts import interruptible
+from rowmill._system.progress import progress_bar
+from rowmill._system.threads import Writer
 from rowmill.errors import (
     ArgumentError,
     DamagedStoreError,
@@ -37,19 +40,16 @@ from rowmill.errors import (
     system_error,
     writing,
 )
-from rowmill.feed.block import Array, Block, Blocks
-from rowmill.feed.stored import as_rows
-from rowmill.interrupts import interruptible
-from rowmill.loader.items import Batches, Form, fetched, form_of
-from rowmill.loader.torch_cuda import each_tensor
-from rowmill.progress import progress_bar
-from rowmill.sources.paths import local_path
+from rowmill.feed.memory.block import Array, Block, Blocks
+from rowmill.feed.run.cache_protocol import as_rows
+from rowmill.loader._torch.cuda import each_tensor
+from rowmill.loader._torch.item_schema import Batches, Form, fetched, form_of
+from rowmill.sources.files.paths import local_path
 from rowmill.store import files
-from rowmill.store.layout import BUILDING, FORMAT, Shape
-from rowmill.store.shelf import own_folder
+from rowmill.store.cache.cache_directory import own_folder
+from rowmill.store.format import BUILDING, FORMAT, Shape
 from rowmill.store.store import Store
 from rowmill.store.verify import verify
-from rowmill.threads import Writer
 
 __all__ = ["Collate_Fn", "MappedItems", "dataset_to_tensordict", "put_batch_on_device"]
 

@@ -16,15 +16,15 @@ try:
 except ImportError as error:
     raise ImportError("rowmill.loader.tensorflow needs TensorFlow; pip install 'rowmill[tensorflow]'") from error
 
-from rowmill.feed.block import Matrix
-from rowmill.loader.feature_workflow import make_feature_column_workflow
-from rowmill.loader.keras_loaders import DictLoader, MadeStream, SequenceLoader
-from rowmill.loader.keras_validater import validated
-from rowmill.loader.lists import Form
-from rowmill.loader.tensors import Tensors
-from rowmill.loader.tensors_tf import FromGenerator, TfTensors
-from rowmill.loader.tf_data import as_dataset, of_matrices
-from rowmill.loader.tf_memory import limit_memory
+from rowmill.feed.memory.block import Matrix
+from rowmill.loader._base.lists import Form
+from rowmill.loader._base.tensors import Tensors
+from rowmill.loader._keras.feature_workflow import make_feature_column_workflow
+from rowmill.loader._keras.loaders import DictLoader, MadeStream, SequenceLoader
+from rowmill.loader._keras.validater import validated
+from rowmill.loader._tf.gpu_memory import limit_memory
+from rowmill.loader._tf.tensors import FromGenerator, TfTensors
+from rowmill.loader._tf.tf_dataset import as_dataset, of_matrices
 
 __all__ = ["KerasSequenceLoader", "KerasSequenceValidater", "Loader", "make_feature_column_workflow"]
 

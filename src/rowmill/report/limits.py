@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowmill.feed.show import counted
+from rowmill.feed.report.text_table import counted
 
 
 def limit_text(bound: str, cores: int) -> str:

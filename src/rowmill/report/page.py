@@ -10,7 +10,7 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from rowmill.feed.show import Shown, bytes_text, counted
+from rowmill.feed.report.text_table import Shown, bytes_text, counted
 from rowmill.report import pictures, svg
 from rowmill.report.facts import Advice, ColumnFacts, TableFacts
 

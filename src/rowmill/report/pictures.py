@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rowmill.feed.show import bytes_text, counted
-from rowmill.feed.stats import Moment, RunReport
+from rowmill.feed.report.run_stats import Moment, RunReport
+from rowmill.feed.report.text_table import bytes_text, counted
 from rowmill.report.facts import ColumnFacts, TableFacts
 
 if TYPE_CHECKING:
-    from rowmill.feed.explain import PlanReport
+    from rowmill.feed.report.plan_report import PlanReport
 
 MOST_BARS = 16  # of the columns of a wide table; the table beside the picture has them all
 STRETCHES = 40  # of time in a picture of a run

@@ -14,15 +14,15 @@ import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from rowmill._system.progress import progress_bar
 from rowmill.errors import ArgumentError, DtypeError
-from rowmill.progress import progress_bar
 from rowmill.sinks.scatter import Buckets
-from rowmill.sources.ipc import IpcSource
-from rowmill.sources.joined import JoinedSource
+from rowmill.sources.files.paths import Files
+from rowmill.sources.files.temporary_files import Keeper, temporary_folder
+from rowmill.sources.ipc.ipc_source import IpcSource
 from rowmill.sources.names import columns as columns_of
-from rowmill.sources.paths import Files
 from rowmill.sources.source import Fragment, Source
-from rowmill.sources.spool import Keeper, temporary_folder
+from rowmill.sources.wrap.repartitioned import JoinedSource
 
 _MOST = 256  # files open at once
 

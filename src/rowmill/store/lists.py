@@ -17,10 +17,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rowmill.errors import DamagedStoreError
-from rowmill.feed.block import Array
+from rowmill.feed.memory.block import Array
 from rowmill.store import files
-from rowmill.store.layout import Shape
-from rowmill.store.pieces import Piece
+from rowmill.store.format import Shape
+from rowmill.store.segments import Piece
 
 Open = Callable[..., int]
 

@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rowmill._system.handles import Handle, fcntl, memory_file
 from rowmill.errors import DamagedStoreError
-from rowmill.feed.block import Array, Block, Memory
-from rowmill.handles import Handle, fcntl, memory_file
+from rowmill.feed.memory.block import Array, Block, Memory
 from rowmill.store import files, nofollow
-from rowmill.store.layout import BUILDING, LISTS, MANIFEST, META, Shape, checked, key_of, manifest, tensordict_meta
+from rowmill.store.format import BUILDING, LISTS, MANIFEST, META, Shape, checked, key_of, manifest, tensordict_meta
 from rowmill.store.lists import Complete, Growing, Lists
-from rowmill.store.pieces import Piece, Pieces, lines, parsed
-from rowmill.store.read import Gathered, Mapped, summed
+from rowmill.store.mapped_rows import Gathered, Mapped, summed
+from rowmill.store.segments import Piece, Pieces, lines, parsed
 
 JOURNAL, CLAIMS = "journal", "claims"
 JOURNAL_BYTES = 1 << 20  # of the journal that are read at once
