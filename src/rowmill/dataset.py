@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from numpy.random import Generator, Philox
 
-from rowmill._system.display import Displayed, Rows
+from rowmill._system.display import Displayed, DisplayRows
 from rowmill._system.forked import check_fork
 from rowmill._system.interrupts import interruptible
 from rowmill._system.sizes import parse_bytes, partition_bytes
@@ -134,7 +134,7 @@ class Dataset(Displayed):
     def __len__(self) -> int:
         return self.num_rows
 
-    def _display(self) -> tuple[str, Rows]:
+    def _display(self) -> tuple[str, DisplayRows]:
         return table_summary(self.source, self.schema)
 
     def with_schema(self, schema: Schema) -> Dataset:

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from rowmill._system.display import Displayed, Rows
+from rowmill._system.display import Displayed, DisplayRows
 from rowmill._system.forked import check_fork
 from rowmill._system.interrupts import interruptible
 from rowmill._system.sizes import cores, parse_bytes, parse_memory
@@ -64,7 +64,7 @@ class Workflow(Displayed):
         self._learnt_rows: int | None = None  # how many rows they have
         self._known: Transformation | None = None
 
-    def _display(self) -> tuple[str, Rows]:
+    def _display(self) -> tuple[str, DisplayRows]:
         state, known = "fitted" if self.fitted else "not fitted", self._known
         counts = "" if known is None else f", {len(known.input_schema)} columns in, {len(known.output_schema)} out"
         return f"Workflow: {state}{counts}", [(line,) for line in steps_text(self.output_node)]

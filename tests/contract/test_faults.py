@@ -38,7 +38,7 @@ def gone(seconds: float = 1.0) -> bool:
     return not feed_threads()
 
 
-STAGES = ["read", "prepare", "places", "deal", "tensors"]
+STAGES = ["read", "prepare", "places", "copy", "tensors"]
 KINDS = [ValueError, OSError, MemoryError, SystemExit, KeyboardInterrupt, GeneratorExit]
 
 
@@ -53,8 +53,8 @@ def test_any_error_at_any_stage_reaches_the_loop_within_a_second(table, monkeypa
         "read": (ParquetSource, "read"),
         "prepare": (selection.Selection, "prepare"),
         "places": (plan.Chunk, "places"),
-        "deal": (pack_columns.Columns, "deal"),
-        "tensors": (pipeline.Filling, "batch"),
+        "copy": (pack_columns.Columns, "copy_rows"),
+        "tensors": (pipeline.ChunkBuffer, "batch"),
     }
     rng, count, slowest = random.Random(0), 0, 0.0
     for number in range(TIMES + 40):

@@ -8,14 +8,14 @@ from rowmill import Dataset
 from rowmill.errors import DtypeError
 from rowmill.feed.memory.block import ALIGNMENT
 from rowmill.feed.pack.selection import Selector
-from rowmill.feed.pack.transpose import Sides
+from rowmill.feed.pack.transpose import Transposer
 from rowmill.feed.run.stream import Stream
 from tests.store.common import lists_folder, stream
 
 
 def columns_of(a_stream):
     """The columns of the next epoch, and whether they came on their sides."""
-    sides = Sides(a_stream.selection.layout.matrices)
+    sides = Transposer(a_stream.selection.layout.matrices)
     found, turned = [], set()
     for batch in a_stream.batches():
         turned.add(batch.turned)

@@ -4,7 +4,7 @@ import numpy as np
 
 from rowmill.feed.memory.block import Layout, Matrix
 from rowmill.feed.pack.copy_plan import parts
-from rowmill.store.format import Shape, by_dtype
+from rowmill.store.format import StoreShape, by_dtype
 
 INT32, INT64, FLOAT = np.dtype("int32"), np.dtype("int64"), np.dtype("float32")
 WANTED = Layout(
@@ -51,7 +51,7 @@ def test_a_matrix_for_each_dtype():
 
 
 def test_ids_in_four_bytes_stand_beside_others_of_four():
-    stored = Shape(by_dtype(WANTED), 10).narrow.layout
+    stored = StoreShape(by_dtype(WANTED), 10).narrow.layout
     assert [(m.name, m.columns) for m in stored.matrices] == [
         ("int32", ("c1", "c2", "k1", "k2", "k3")),
         ("float32", ("x1", "vec", "y")),

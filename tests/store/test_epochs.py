@@ -147,7 +147,7 @@ def test_the_tiers_of_auto_give_the_same_and_say_which(tmp_path, monkeypatch):
     in_memory = stream(folder, "auto", memory="4MB")
     assert epochs(in_memory, 3) == large
     assert "in memory, 100% there" in in_memory.kept.text()
-    monkeypatch.setattr("rowmill.store.cache.table_cache.free_bytes", lambda folder: 1000)
+    monkeypatch.setattr("rowmill.store.cache.tier_policy.free_bytes", lambda folder: 1000)
     streamed = stream(folder, "auto", memory="600kB")
     assert epochs(streamed, 3) == wanted
     assert "none: rows are read from their source" in streamed.kept.text()

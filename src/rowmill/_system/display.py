@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 MOST_ROWS = 20  # shown of a long table; a line says how many more there are
 
-Rows = Sequence[tuple[str, ...]]
+DisplayRows = Sequence[tuple[str, ...]]
 
 
 class Displayed:
     """Something that shows itself as a title and rows of texts: `_display` says which."""
 
-    def _display(self) -> tuple[str, Rows]:
+    def _display(self) -> tuple[str, DisplayRows]:
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -26,7 +26,7 @@ class Displayed:
         return as_html(*self._display())
 
 
-def as_text(title: str, rows: Rows) -> str:
+def as_text(title: str, rows: DisplayRows) -> str:
     """A title and rows below it, their parts in columns."""
     shown, more = _short(rows)
     widths = [max(len(row[i]) for row in shown if i < len(row)) for i in range(max(map(len, shown), default=0))]
@@ -34,7 +34,7 @@ def as_text(title: str, rows: Rows) -> str:
     return "\n".join([title, *(line.rstrip() for line in lines), *([f"  ... {more:,} more"] if more else [])])
 
 
-def as_html(title: str, rows: Rows) -> str:
+def as_html(title: str, rows: DisplayRows) -> str:
     """A title and a table, for a notebook."""
     shown, more = _short(rows)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(part)}</td>" for part in row) + "</tr>" for row in shown)
@@ -47,5 +47,5 @@ def plural(number: int, thing: str) -> str:
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
-def _short(rows: Rows) -> tuple[Rows, int]:
+def _short(rows: DisplayRows) -> tuple[DisplayRows, int]:
     return (rows, 0) if len(rows) <= MOST_ROWS + 1 else (rows[:MOST_ROWS], len(rows) - MOST_ROWS)

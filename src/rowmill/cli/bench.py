@@ -11,7 +11,7 @@ from rowmill._system.progress import progress_bar
 from rowmill.cli import console
 from rowmill.dataset import Dataset
 from rowmill.errors import ArgumentError
-from rowmill.report import counted
+from rowmill.report import plural
 from rowmill.report.limits import limit_text
 from rowmill.report.loading import loadable
 from rowmill.schema import Schema
@@ -53,7 +53,7 @@ def bench(
         return
     figures = ("rows/s", "of decoding", "cores busy")
     table = console.table(
-        f"{counted(len(chosen), 'column')}, batches of {counted(batch_size, 'row')}", "", *figures, right=figures
+        f"{plural(len(chosen), 'column')}, batches of {plural(batch_size, 'row')}", "", *figures, right=figures
     )
     for name, each in paces.items():
         share = each.rows_per_second / paces[CEILING].rows_per_second

@@ -12,7 +12,7 @@ from rowmill._system.progress import progress_bar
 from rowmill.cli import console
 from rowmill.dataset import Dataset
 from rowmill.errors import ArgumentError
-from rowmill.report import Report, TableFacts, counted, load_for, measure_table, of_dataset, of_loader, open_loader
+from rowmill.report import Report, TableFacts, load_for, measure_table, of_dataset, of_loader, open_loader, plural
 
 Sample = Annotated[int, typer.Option(min=1, help="Rows to look at; a table with no more is read whole.")]
 MixingColumn = Annotated[str | None, typer.Option(help="A column (a label, a time) to see how well it is mixed.")]
@@ -37,10 +37,10 @@ def inspect(
     groups = facts.fragment_rows
     more = "" if facts.file_bytes is None else f", {facts.file_bytes / 1e6:,.1f} MB on disk"
     console.show(
-        f"[bold]{counted(facts.rows, 'row')}[/], {counted(len(facts.columns), 'column')}, "
-        f"{counted(facts.files, 'file')}{more}, "
+        f"[bold]{plural(facts.rows, 'row')}[/], {plural(len(facts.columns), 'column')}, "
+        f"{plural(facts.files, 'file')}{more}, "
         f"{facts.rows * facts.row_bytes / 1e6:,.1f} MB decoded",
-        f"{counted(len(groups), 'row group')} of {min(groups, default=0):,} to {max(groups, default=0):,} rows, "
+        f"{plural(len(groups), 'row group')} of {min(groups, default=0):,} to {max(groups, default=0):,} rows, "
         f"up to {max(groups, default=0) * facts.row_bytes / 1e6:,.1f} MB decoded",
         _columns(facts),
     )

@@ -17,7 +17,7 @@ from rowmill.ops.categorify import Categorify
 from rowmill.ops.describe import AddTags
 from rowmill.ops.fill import FillMissing
 from rowmill.ops.scale import Normalize
-from rowmill.report import counted
+from rowmill.report import plural
 from rowmill.report.advice import on_null_texts
 from rowmill.report.facts import Advice
 from rowmill.report.table import measure_text
@@ -52,7 +52,7 @@ def fit(
     if json:
         console.emit({"path": str(output), "rows": data.num_rows, "columns": columns, "seconds": _since(start)})
     else:
-        learnt, made_columns = counted(data.num_rows, "row"), counted(len(columns), "column")
+        learnt, made_columns = plural(data.num_rows, "row"), plural(len(columns), "column")
         console.show(f"Fitted on {learnt}; the workflow makes {made_columns}. Saved: {output}")
 
 
@@ -128,7 +128,7 @@ def _written(output: Path, start: float, json: bool, advice: Sequence[Advice] = 
         told = {"advice": [asdict(one) for one in advice]} if advice else {}
         console.emit({"path": str(output), "rows": found.num_rows, "files": files, "seconds": _since(start), **told})
     else:
-        console.show(f"Wrote {counted(found.num_rows, 'row')} in {counted(files, 'file')}: {output}")
+        console.show(f"Wrote {plural(found.num_rows, 'row')} in {plural(files, 'file')}: {output}")
         console.advise(advice)
 
 

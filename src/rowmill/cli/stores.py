@@ -12,7 +12,7 @@ import typer
 import rowmill
 from rowmill.cli import console
 from rowmill.errors import ArgumentError
-from rowmill.report import counted
+from rowmill.report import plural
 
 app = typer.Typer(help="Show or remove the stores that loaders keep on disk.", no_args_is_help=True)
 Folder = Annotated[
@@ -53,4 +53,4 @@ def clear(folder: Folder = None, json: console.Json = False) -> None:
         console.emit({"removed": removed, "left": len(rowmill.cache.list(folder))})
     else:
         left = len(rowmill.cache.list(folder))
-        console.show(f"Removed {counted(removed, 'store')}; {left:,} {'is' if left == 1 else 'are'} left, in use.")
+        console.show(f"Removed {plural(removed, 'store')}; {left:,} {'is' if left == 1 else 'are'} left, in use.")

@@ -141,7 +141,7 @@ class Loader(Streamed):
         return dict_arguments(schema, self.target_names, self._form.weight)
 
     def _epoch_batches(self) -> Iterator[Any]:
-        return self._stream.counted(_ahead(self._batches(self._stream.batches())))
+        return self._stream.track(_ahead(self._batches(self._stream.batches())))
 
     def _tensors(self, batch: Batch) -> Any:
         features, *rest = self._form.tensors(batch)

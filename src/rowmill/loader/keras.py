@@ -21,13 +21,13 @@ from rowmill.feed.memory.block import Matrix
 from rowmill.loader._base.lists import Form
 from rowmill.loader._base.tensors import NumpyTensors, Tensors
 from rowmill.loader._keras.feature_workflow import make_feature_column_workflow
-from rowmill.loader._keras.loaders import DictLoader, MadeStream, SequenceLoader
+from rowmill.loader._keras.loaders import BackendLoader, DictLoader, SequenceLoader
 from rowmill.loader._keras.validater import validated
 
 __all__ = ["KerasSequenceLoader", "KerasSequenceValidater", "Loader", "make_feature_column_workflow"]
 
 
-class OfBackend(MadeStream):
+class KerasBackend(BackendLoader):
     """Tensors of the backend that Keras runs on."""
 
     def _make(self, matrices: Sequence[Matrix], *, upright: bool, device: Any) -> Tensors:
@@ -63,7 +63,7 @@ class OfBackend(MadeStream):
         return is_narrow()
 
 
-class KerasSequenceLoader(OfBackend, SequenceLoader, keras.utils.PyDataset):
+class KerasSequenceLoader(KerasBackend, SequenceLoader, keras.utils.PyDataset):
     """As `rowmill.loader.tensorflow.KerasSequenceLoader`, with tensors of Keras's backend.
 
     List columns are ragged on TensorFlow, and `name__values` and `name__offsets` elsewhere.
@@ -82,7 +82,7 @@ class KerasSequenceLoader(OfBackend, SequenceLoader, keras.utils.PyDataset):
         return "ragged" if keras.backend.backend() == "tensorflow" else "offsets"
 
 
-class Loader(OfBackend, DictLoader, keras.utils.PyDataset):
+class Loader(KerasBackend, DictLoader, keras.utils.PyDataset):
     """As `rowmill.loader.tensorflow.Loader`, with tensors of Keras's backend."""
 
 

@@ -47,7 +47,7 @@ from rowmill.loader._torch.item_schema import Batches, Form, fetched, form_of
 from rowmill.sources.files.paths import local_path
 from rowmill.store import files
 from rowmill.store.cache.cache_directory import own_folder
-from rowmill.store.format import BUILDING, FORMAT, Shape
+from rowmill.store.format import BUILDING, FORMAT, StoreShape
 from rowmill.store.store import Store
 from rowmill.store.verify import verify
 
@@ -84,7 +84,7 @@ def dataset_to_tensordict(
     key = _letters(place, fingerprint if fingerprint is not None else _sampled(ds, form, rows))
     home = _home(folder)
     name = home / f"{place[:12]}-{key[:20]}-{FORMAT}"
-    shape = Shape(form.layout, rows)
+    shape = StoreShape(form.layout, rows)
     store = _opened(shape, name)
     if not store.complete:
         _fill(store, ds, form, batch_size, num_workers, progress)
@@ -173,7 +173,7 @@ class MappedItems(Dataset[Any]):
         numbers = as_rows(rows, len(self))
         layout, room = self._shape.layout, max(1, len(numbers))
         block = Block.new(layout, room)
-        self.store.gathered(numbers).deal(0, np.arange(len(numbers), dtype=np.uint32), Blocks([block]))
+        self.store.gathered(numbers).copy_rows(0, np.arange(len(numbers), dtype=np.uint32), Blocks([block]))
         leaves = zip(self.form.leaves, block.matrices, strict=True)
         return self.form.filled([leaf.restored(matrix[: len(numbers)]) for leaf, matrix in leaves])
 
@@ -259,7 +259,7 @@ def as_tensordict(
     return TensorDict(found, batch_size=[rows])
 
 
-def _opened(shape: Shape, name: Path) -> Store:
+def _opened(shape: StoreShape, name: Path) -> Store:
     """The store of this name: complete and whole, or one to be filled."""
     for _ in range(3):
         try:
@@ -274,7 +274,7 @@ def _opened(shape: Shape, name: Path) -> Store:
     raise StoreError(f"{name} changes while it is opened; wait for the other process to end")
 
 
-def _looked_up(shape: Shape, name: Path) -> Store | None:
+def _looked_up(shape: StoreShape, name: Path) -> Store | None:
     """The store of this name; None if a damaged one was removed, or another process has just completed it."""
     building = name.with_name(name.name + BUILDING)
     try:

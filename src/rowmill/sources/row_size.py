@@ -1,4 +1,4 @@
-"""How many bytes a row takes once decoded: by type where that says it, by looking at a few rows where it does not.
+"""Estimates how many bytes a decoded row takes: from its type, or from a few rows where the type does not say it.
 
 Every file source answers `row_bytes` with this; the rows are looked at once, when somebody first asks.
 """

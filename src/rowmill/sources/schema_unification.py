@@ -1,4 +1,4 @@
-"""Do the files of one dataset agree? Their column types in, one set of types out, or an error that names the culprit.
+"""Schema unification: the column types of all files become one set, or an error that names the file that differs.
 
 Order of columns, nullability, dictionary encoding and the width of offsets are storage and may differ.
 Numbers may differ where one type holds every value of the other exactly. Anything else is refused when the

@@ -22,7 +22,7 @@ import numpy as np
 
 from rowmill.errors import DamagedStoreError
 from rowmill.feed.memory.block import Layout, Matrix
-from rowmill.store.segments import Piece
+from rowmill.store.segments import Segment
 
 FORMAT = 4
 BUILDING = ".building"
@@ -33,7 +33,7 @@ _OWN = ("format", "rows", "matrices", "lists", "pieces")
 
 
 @dataclass(frozen=True)
-class Shape:
+class StoreShape:
     """What is stored: so many rows of a layout, and the dtype of the values of each list column."""
 
     layout: Layout
@@ -41,14 +41,14 @@ class Shape:
     lists: tuple[np.dtype[Any], ...] = ()
 
     @cached_property
-    def narrow(self) -> Shape:
+    def narrow(self) -> StoreShape:
         """The same with int32 for int64, which is enough for most ids: two fifths fewer bytes of a Criteo row."""
         narrow = replace(self.layout, matrices=tuple(map(_narrow, self.layout.matrices)))
         return replace(self, layout=by_dtype(narrow))
 
     @cached_property
     def piece_rows(self) -> int:
-        """Pieces end at multiples of this row number: a power of two, so that they begin on pages of the disk."""
+        """Segments end at multiples of this row number: a power of two, so that they begin on pages of the disk."""
         return 1 << (max(1, PIECE_BYTES // max(64, self.layout.row_bytes)) - 1).bit_length()
 
     @cached_property
@@ -79,7 +79,9 @@ class Shape:
         return f"{LISTS}/values_{number}.memmap", f"{LISTS}/offsets_{number}.memmap"
 
 
-def manifest(shape: Shape, pieces: Iterable[Piece], counts: Iterable[int], about: dict[str, Any]) -> dict[str, Any]:
+def manifest(
+    shape: StoreShape, pieces: Iterable[Segment], counts: Iterable[int], about: dict[str, Any]
+) -> dict[str, Any]:
     """The manifest of a complete store; `counts` are the numbers of values of its list columns."""
     matrices = [
         {
@@ -112,7 +114,7 @@ def manifest(shape: Shape, pieces: Iterable[Piece], counts: Iterable[int], about
     return {**content, "sha256": _sum(content)}
 
 
-def checked(text: bytes, shape: Shape, key: str) -> tuple[list[Piece], list[int]]:
+def checked(text: bytes, shape: StoreShape, key: str) -> tuple[list[Segment], list[int]]:
     """The pieces and value counts of a manifest, if it is whole and describes this shape of the table with this key.
 
     Values of another type, names given twice, and pieces that are not all rows in their order are damage too.
@@ -172,10 +174,10 @@ def _natural(value: Any) -> int:
     return value
 
 
-def _piece(start: Any, rows: Any, total: Any) -> Piece:
+def _piece(start: Any, rows: Any, total: Any) -> Segment:
     if not isinstance(total, str) or not re.fullmatch("[0-9a-f]{16}", total) or not rows:
         raise ValueError("a piece that is none")
-    return Piece(_natural(start), _natural(rows), int(total, 16))
+    return Segment(_natural(start), _natural(rows), int(total, 16))
 
 
 def tensordict_meta(entries: dict[str, tuple[np.dtype[Any], list[int]]], batch: list[int]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Packed rows on their way to the files of a store, in writes of huge pages.
+"""Writes packed rows to the files of a store in whole huge pages.
 
 Comes in: piece after piece, packed into memory that is lent here. Goes out: writes of whole huge pages, as far as rows
 follow each other. What is written as a whole of 2 MB the page cache keeps in one huge page, and reading rows in random
@@ -18,7 +18,7 @@ from rowmill.store.store import Store
 HUGE = 2 << 20
 
 
-class Windows:
+class HugePageWriter:
     """Room for packed rows that follow each other, for each file of a store. `flush` writes the last of them."""
 
     def __init__(self, store: Store) -> None:

@@ -1,4 +1,4 @@
-"""From a map to batches: rows that stand in a store, ready to be dealt to blocks, and the sum that proves them.
+"""Rows of a memory-mapped store, ready to be copied to blocks, and their checksum.
 
 Same type as `feed.pack.Columns`, so the feed cannot tell a stored row from a decoded one. Integers that are stored in 4
 bytes and wanted in 8 are widened on the way. Called in reading threads.
@@ -27,7 +27,7 @@ class Mapped:
         self.layout, self.rows, self.loose = layout, rows, loose
         self._matrices = matrices
 
-    def deal(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
+    def copy_rows(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
         """Write rows `start` and on, as many as there are places, to those places in the blocks."""
         if self.layout.matrices:  # else lists alone, which come loose
             plan = parts(self.layout, blocks.layout)
@@ -43,7 +43,7 @@ class Gathered(Mapped):
         super().__init__(layout, len(rows), matrices, loose)
         self._numbers = np.ascontiguousarray(rows, np.int64)
 
-    def deal(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
+    def copy_rows(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
         """Write rows number `start` and on of those asked for to their places in the blocks."""
         if self.layout.matrices:
             numbers, plan = self._numbers[start : start + len(places)], parts(self.layout, blocks.layout)

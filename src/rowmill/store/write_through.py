@@ -17,15 +17,15 @@ from rowmill.errors import DtypeError
 from rowmill.feed.memory.block import Array, Block, Blocks
 from rowmill.feed.pack.pack_columns import Columns
 from rowmill.feed.pack.ragged import values_and_offsets
-from rowmill.store.huge_page_writer import Windows
+from rowmill.store.huge_page_writer import HugePageWriter
 from rowmill.store.mapped_rows import summed
-from rowmill.store.segments import Piece
+from rowmill.store.segments import Segment
 from rowmill.store.store import Store
 
 
 def keep(store: Store, fragments: Iterable[WriteThrough]) -> None:
     """Write rows that follow each other to the store, and to nowhere else. They are claimed by the caller."""
-    windows, packed = Windows(store), list[Piece]()
+    windows, packed = HugePageWriter(store), list[Segment]()
     for rows in fragments:
         packed += rows.keep(windows)
         written = [piece for piece in packed if piece.stop <= windows.written]
@@ -48,15 +48,15 @@ class WriteThrough:
         self._store, self._first, self._columns, self._failed = store, first, columns, failed
         self._stored = columns.into(store.shape.layout)
 
-    def deal(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
+    def copy_rows(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
         """Write rows `start` and on to their places in the blocks, and to the store."""
         done, left = start, start + len(places)
         try:
             with self._store.claim(self._first + start, len(places)) as gaps:
-                pieces = list[Piece]()
+                pieces = list[Segment]()
                 for first, rows in self._cut(gaps):
                     if done < first:
-                        self._columns.deal(done, places[done - start : first - start], blocks)
+                        self._columns.copy_rows(done, places[done - start : first - start], blocks)
                         done = first
                     to = places[first - start : first - start + rows]
                     checksum = self._deal_and_write(first, to, blocks)
@@ -65,7 +65,7 @@ class WriteThrough:
                 self._store.record(pieces)
         except (OSError, DtypeError) as error:
             self._failed(error)
-        self._columns.deal(done, places[done - start : left - start], blocks)
+        self._columns.copy_rows(done, places[done - start : left - start], blocks)
 
     def _deal_and_write(self, first: int, places: NDArray[np.uint32], blocks: Blocks) -> int:
         """Write rows `first` and on, at most a piece, to their places and to the store. Returns their checksum."""
@@ -75,7 +75,7 @@ class WriteThrough:
         self._stored.deal_and_keep(first, places, blocks, packed)
         return self._store.write(self._first + first, packed.matrices)
 
-    def keep(self, windows: Windows) -> Iterator[Piece]:
+    def keep(self, windows: HugePageWriter) -> Iterator[Segment]:
         """Pack all rows for the store, and for nothing else. They are claimed by the caller, who writes and records."""
         for first, rows in self._cut([(self._first, self.rows)]):
             packed = windows.block(self._first + first, rows)
@@ -92,7 +92,7 @@ class WriteThrough:
                 yield first - self._first, end - first
                 first = end
 
-    def _piece(self, first: int, rows: int, checksum: int) -> Piece:
+    def _piece(self, first: int, rows: int, checksum: int) -> Segment:
         return self._store.piece(self._first + first, rows, checksum, self._lists(first, rows))
 
     def _lists(self, first: int, rows: int) -> list[tuple[Array, Array]]:

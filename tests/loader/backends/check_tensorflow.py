@@ -13,7 +13,7 @@ import tensorflow as tf
 import rowmill
 from rowmill.errors import ArgumentError, ColumnError, DtypeError, NoFilesError, NullError
 from rowmill.feed.memory.block import Batch, Matrix
-from rowmill.feed.pack.transpose import Sides, is_aligned
+from rowmill.feed.pack.transpose import Transposer, is_aligned
 from rowmill.loader._tf import gpu_memory
 from rowmill.loader.ops import EmbeddingOperator, Padding
 from rowmill.loader.tensorflow import KerasSequenceLoader, Loader
@@ -77,7 +77,7 @@ def test_every_dtype_of_the_modern_loader():
 
 def test_turned_memory_is_aligned_and_lent_once():
     names, matrix = tuple(map(str, range(26))), np.arange(26 * 1024, dtype=np.int64).reshape(1024, 26)
-    sides = Sides([Matrix("cats", matrix.dtype, names)])
+    sides = Transposer([Matrix("cats", matrix.dtype, names)])
 
     def turned(values):
         return sides.of(Batch(1024, [values]))[0]

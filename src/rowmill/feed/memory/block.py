@@ -121,7 +121,7 @@ class Block:
         return None
 
 
-class TurnedBlock(Block):
+class ColumnMajorBlock(Block):
     """The same, batch after batch, each with its columns one after another, all of them aligned.
 
     Columns of several values a row stand row after row in any case.
@@ -133,7 +133,7 @@ class TurnedBlock(Block):
 
     def __init__(self, layout: Layout, rows: int, memory: NDArray[np.uint8], batch_rows: int) -> None:
         self.layout, self.rows, self.unit = layout, rows, batch_rows
-        parts, size = turned_parts(layout.matrices, batch_rows)
+        parts, size = column_major_offsets(layout.matrices, batch_rows)
         room = carved(memory, [rows // batch_rows * size])[0]
         self._batches = room.reshape(rows // batch_rows, size)
         self.matrices, self.column_major = [], []
@@ -178,7 +178,7 @@ class Blocks(tuple[Block, ...]):
         return _native.Destination(arrays, self.column_major, self[0].unit)
 
 
-def turned_parts(matrices: Sequence[Matrix], batch_rows: int) -> tuple[list[tuple[int, int]], int]:
+def column_major_offsets(matrices: Sequence[Matrix], batch_rows: int) -> tuple[list[tuple[int, int]], int]:
     """Where matrices on their sides stand in a batch: for each where it begins, and the bytes from a column to the next
     (0 for columns of several values a row, which are not turned); and the bytes of all."""
     parts, at = [], 0
@@ -255,8 +255,8 @@ class Pool:
         """A block that nobody looks into."""
         if self.turned is None:
             return Block.within(self.layout, self.rows, self._blocks.take(Block.nbytes(self.layout, self.rows)))
-        size = self.rows // self.turned * turned_parts(self.layout.matrices, self.turned)[1]
-        return TurnedBlock(self.layout, self.rows, self._blocks.take(carved_bytes([size])), self.turned)
+        size = self.rows // self.turned * column_major_offsets(self.layout.matrices, self.turned)[1]
+        return ColumnMajorBlock(self.layout, self.rows, self._blocks.take(carved_bytes([size])), self.turned)
 
 
 @dataclass(slots=True)
@@ -268,5 +268,5 @@ class Batch:
     ragged: Mapping[str, tuple[Array, NDArray[np.int64]]] = field(default_factory=dict)
     objects: Mapping[str, Array] = field(default_factory=dict)
     turned: bool = False  # whether a matrix has a row for each column
-    joined: Array | None = None  # the bytes of all matrices, where they stand as `turned_parts` says
+    joined: Array | None = None  # the bytes of all matrices, where they stand as `column_major_offsets` says
     padding: int = 0  # rows of zeros at the end, so that all ranks take the same number of steps

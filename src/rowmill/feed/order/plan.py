@@ -41,7 +41,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Strip:
+class LaneSegment:
     """A lane's rows of a chunk: how many, in batches of how many, and the key that places them (None: in order)."""
 
     rows: int
@@ -62,32 +62,32 @@ class Chunk:
     batches: int
     batch_rows: int
     spans: tuple[Span, ...]
-    strips: tuple[Strip, ...]
+    lane_segments: tuple[LaneSegment, ...]
     whole: int  # batches that are not short
     padding: int = 0  # rows of the last batch that stand for nothing, after those that do
 
     @property
     def rows(self) -> int:
-        return sum(strip.rows for strip in self.strips)
+        return sum(segment.rows for segment in self.lane_segments)
 
     @property
     def in_order(self) -> bool:
         """Whether rows come to their places in the order in which they are read."""
-        return len(self.strips) == 1 and self.strips[0].key is None
+        return len(self.lane_segments) == 1 and self.lane_segments[0].key is None
 
     def places(self, empty: permute.Empty = np.empty) -> NDArray[np.uint32]:
         """For each row, in the order of the spans, its place among the rows of the chunk's batches."""
-        if len(self.strips) == 1:
-            return self.strips[0].places(empty)
+        if len(self.lane_segments) == 1:
+            return self.lane_segments[0].places(empty)
         placed, before, short_before = [], 0, 0
-        for strip in self.strips:
-            batch, within = np.divmod(strip.places(empty), np.uint32(strip.batch_rows))
+        for segment in self.lane_segments:
+            batch, within = np.divmod(segment.places(empty), np.uint32(segment.batch_rows))
             start = np.where(batch < self.whole, before, short_before)
             placed.append((batch * np.uint32(self.batch_rows) + start + within).astype(np.uint32))
-            before += strip.batch_rows
-            short_before += strip.rows - self.whole * strip.batch_rows
+            before += segment.batch_rows
+            short_before += segment.rows - self.whole * segment.batch_rows
         together = np.concatenate(placed)
-        key = self.strips[0].key
+        key = self.lane_segments[0].key
         if key is None:
             return together
         return permute.order_within(self.batch_rows, len(together), permute.key(key))[together]
@@ -207,18 +207,18 @@ class Plan:
 
     def _chunk(self, line: tuple[NDArray[np.int64], list[int]], epoch: int, batch: int, batches: int) -> Chunk:
         spans: list[Span] = []
-        strips: list[Strip] = []
+        lane_segments: list[LaneSegment] = []
         at = 0
         for start, rows in self.shares:
             first = start + batch * self.lane_rows
             last = min(first + batches * self.lane_rows, start + rows)
             spans += self._spans(line, first, last, at)
             key = permute.key(self.seed, epoch, first + 1) if self.shuffle else None
-            strips.append(Strip(last - first, self.lane_rows, key))
+            lane_segments.append(LaneSegment(last - first, self.lane_rows, key))
             at += last - first
         padding = self.padding if batch + batches == self.steps else 0
         whole = min(batches, self.whole_steps - batch)
-        return Chunk(batch, batches, self.batch_rows, tuple(spans), tuple(strips), whole, padding)
+        return Chunk(batch, batches, self.batch_rows, tuple(spans), tuple(lane_segments), whole, padding)
 
     def _spans(self, line: tuple[NDArray[np.int64], list[int]], first: int, last: int, at: int) -> Iterator[Span]:
         """Rows `first` to `last` of the line, which are rows `at` and on of their chunk."""

@@ -1,4 +1,4 @@
-"""A position as a few numbers: what `state_dict` saves, and the check that it belongs to this data and these settings.
+"""The resume state: what `state_dict` saves, and the check that it belongs to this data and these settings.
 
 Comes in: a plan and a position. Goes out: a JSON-ready dict of less than 1 KB, whatever the size of the table. The
 position counts batches that were handed out, never those that were prefetched.

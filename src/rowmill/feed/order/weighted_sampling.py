@@ -1,4 +1,4 @@
-"""Weighted sampling over a table that does not fit in memory: weights in, how often each row is drawn out.
+"""Systematic weighted sampling over a table that does not fit in memory: how often each row is drawn.
 
 Rows stand on a line, each as long as its weight; a comb of equally spaced teeth, moved by a random offset in every
 epoch, is laid over it, and a row is drawn once for every tooth that falls on it. So a row with k times the mean weight

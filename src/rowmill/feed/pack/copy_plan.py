@@ -1,4 +1,4 @@
-"""How rows that are packed in one layout become the matrices of another: a packed matrix may hold several of them.
+"""The copy plan: which bytes of a packed row go to which matrix, when two layouts differ.
 
 Comes in: two layouts of the same columns. Goes out: a line of integers for each matrix that is wanted, as
 `_native.copy_rows` takes them.

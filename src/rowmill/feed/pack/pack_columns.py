@@ -26,13 +26,13 @@ TILE_BYTES = 640 << 10  # packed at a time: what stays in the cache of a core, o
 _ROWS = 8  # of which a tile has a multiple: the values of 8 bytes in a cache line
 
 
-class Dealer(Protocol):
+class RowSource(Protocol):
     """Rows on their way to batches: decoded ones, or those of a store."""
 
     rows: int
     loose: pl.DataFrame | None  # the columns that stand in no matrix
 
-    def deal(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
+    def copy_rows(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
         """Write rows `start` and on, as many as there are places, to those places in the blocks."""
         ...
 
@@ -52,7 +52,7 @@ class Columns:
         fixed = frame if frame.columns == layout.fixed else frame.select(exact(layout.fixed))
         self._runs = [_Run(start, part, layout) for start, part in _contiguous(fixed)]
 
-    def deal(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
+    def copy_rows(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
         """Write rows `start` and on, as many as there are places, to those places in the blocks."""
         tile = Block.new(self.layout, min(len(places), tile_rows(self.layout)))
         for run, first, rows, at in self._over(start, len(places)):

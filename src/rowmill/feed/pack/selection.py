@@ -1,4 +1,4 @@
-"""From names to a layout: which columns go side by side, in which dtype, and what becomes of nulls.
+"""Selection of columns: which go side by side, in which dtype, and what replaces nulls (null policy).
 
 Comes in: a schema, column names and a null policy. Goes out: a `Layout`, and the Polars expressions that turn a frame
 as it was read into one that can be packed. Everything that can be refused is refused here, before a row is read.

@@ -1,4 +1,4 @@
-"""A batch on its side: row-major matrices come in, each of their columns contiguous goes out.
+"""Transposes row-major batches into contiguous columns, for frameworks whose tensors have no strides.
 
 For frameworks whose tensors have no strides, where the feed has not packed columns itself. Memory is aligned to 64
 bytes, because TensorFlow's DLPack import aborts the process on less, and is used again only when nobody holds a view of
@@ -10,12 +10,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rowmill import _native
-from rowmill.feed.memory.block import ALIGNMENT, Array, Batch, Matrix, Memory, carved, carved_bytes, turned_parts
+from rowmill.feed.memory.block import (
+    ALIGNMENT,
+    Array,
+    Batch,
+    Matrix,
+    Memory,
+    carved,
+    carved_bytes,
+    column_major_offsets,
+)
 
 KEEP = 4  # allocations worth remembering; beyond them the user is collecting batches
 
 
-class Sides:
+class Transposer:
     """Batches on their sides, whichever way they come."""
 
     def __init__(self, matrices: Sequence[Matrix]) -> None:
@@ -27,7 +36,7 @@ class Sides:
         """A row for each column of a matrix, each row contiguous; matrices of fixed-size lists as they are."""
         if batch.turned:
             return batch.matrices
-        parts, size = turned_parts(self._matrices, batch.rows)
+        parts, size = column_major_offsets(self._matrices, batch.rows)
         room = carved(self._memory.take(carved_bytes([size])), [size])[0]
         places = iter(zip(self._matrices, parts, strict=True))
         return [

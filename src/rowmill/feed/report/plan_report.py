@@ -1,4 +1,4 @@
-"""What an epoch will be, before it is one: steps, memory, bytes, and how well the table is mixed.
+"""The plan report of `loader.plan()`: steps, memory, bytes, and how well the table is shuffled.
 
 Comes in: a stream. Goes out: a `PlanReport`, worked out from the plan by arithmetic; one column is read only if the
 caller names it. Called by `loader.plan()`.
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rowmill.errors import ArgumentError, ColumnError, DtypeError, closest
 from rowmill.feed.order.plan import Chunk
-from rowmill.feed.report.text_table import Shown, bytes_text, counted
+from rowmill.feed.report.text_table import TextTable, bytes_text, plural
 
 if TYPE_CHECKING:
     from rowmill.feed.run.stream import Stream
@@ -41,7 +41,7 @@ class Mixing:
 
 
 @dataclass(frozen=True)
-class PlanReport(Shown):
+class PlanReport(TextTable):
     """An epoch in figures. Row counts are of this rank unless they say otherwise."""
 
     steps: int
@@ -69,13 +69,13 @@ class PlanReport(Shown):
     def _together(self) -> str:
         if self.order != "shuffled":
             return "all rows" if self.order == "full" else "none: rows come in the order of the table"
-        return f"{self.chunk_rows:,} rows at most, in {counted(self.chunks, 'chunk')}"
+        return f"{self.chunk_rows:,} rows at most, in {plural(self.chunks, 'chunk')}"
 
     def table(self) -> tuple[str, list[tuple[str, str]]]:
         rows = [
             (
                 "steps",
-                f"{self.steps:,} on each of {counted(self.ranks, 'rank')}, batches of {self.batch_rows:,} rows",
+                f"{self.steps:,} on each of {plural(self.ranks, 'rank')}, batches of {self.batch_rows:,} rows",
             ),
             ("rows", f"{self.rows:,} of {self.total_rows:,}"),
             ("dropped", f"{self.dropped_rows:,} of all ranks"),

@@ -11,7 +11,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from rowmill.feed.report.text_table import Shown, bytes_text
+from rowmill.feed.report.text_table import TextTable, bytes_text
 
 MOMENTS = 256  # kept of a pass; when there are more, every other one is dropped
 
@@ -120,7 +120,7 @@ SHORT = 1.0  # seconds in which starting up weighs more than loading
 
 
 @dataclass(frozen=True)
-class RunReport(Shown):
+class RunReport(TextTable):
     """One pass in figures. `verdict` says what limits it and what to try."""
 
     seconds: float

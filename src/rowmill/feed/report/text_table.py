@@ -1,4 +1,4 @@
-"""Figures for people: a two-column table that prints well in a terminal, in a notebook and in a log."""
+"""Two-column text tables that print well in a terminal, in a notebook and in a log."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import html
 from typing import Any
 
 
-class Shown:
+class TextTable:
     """Something with a `table()`: a title, and rows of a name and a text."""
 
     def table(self) -> tuple[str, list[tuple[str, str]]]:
@@ -43,6 +43,6 @@ def bytes_text(size: float) -> str:
     return f"{size:.1f} TB"
 
 
-def counted(number: int, thing: str) -> str:
+def plural(number: int, thing: str) -> str:
     """`1 rank`, `2 ranks`."""
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"

@@ -1,6 +1,6 @@
-"""What a stream asks of a cache, without knowing it: rows that are kept where they can be had again sooner.
+"""Protocols by which the feed talks to a cache, without knowing how it stores rows.
 
-A loader brings the cache along (`rowmill.store`); the stream describes its table in a `Request` and gets a `Kept`.
+A loader passes the cache in (`rowmill.store`). A stream describes its table in a `Request` and gets a `CachedTable`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rowmill.errors import ArgumentError
 from rowmill.feed.memory.block import Layout
-from rowmill.feed.pack.pack_columns import Dealer, Decode
+from rowmill.feed.pack.pack_columns import Decode, RowSource
 from rowmill.feed.run.chunk_buffer import Read
 
 T = TypeVar("T")
@@ -35,26 +35,26 @@ class Request:
     problem: str = ""  # why it cannot be kept
 
 
-class Rows(Protocol):
+class StoredRows(Protocol):
     """A store that has all rows."""
 
-    def gathered(self, rows: NDArray[np.int64]) -> Dealer: ...
+    def gathered(self, rows: NDArray[np.int64]) -> RowSource: ...
 
 
-class Kept(Protocol):
-    """The rows of one table, some of them stored."""
+class CachedTable(Protocol):
+    """The cache of one table: some or all of its rows are stored."""
 
     def reader(self, decode: Decode, fragment_rows: Sequence[int]) -> Read: ...
-    def complete_store(self) -> Rows: ...
+    def complete_store(self) -> StoredRows: ...
     def build(self, decode: Decode, fragment_rows: Sequence[int], threads: int) -> None: ...
     def watched(self, batches: Iterator[T]) -> Iterator[T]: ...
     def text(self) -> str: ...
 
 
 class Cache(Protocol):
-    """Where rows may be kept."""
+    """A cache setting, which can be bound to a table."""
 
-    def bind(self, request: Request) -> Kept: ...
+    def bind(self, request: Request) -> CachedTable: ...
 
 
 def as_rows(rows: Any, total: int) -> NDArray[np.int64]:

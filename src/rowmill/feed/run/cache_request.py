@@ -1,4 +1,4 @@
-"""A stream's table as a cache has to know it: everything that decides the bytes of a packed row."""
+"""Describes a stream's table for a cache: everything that decides the bytes of a packed row."""
 
 from __future__ import annotations
 

@@ -20,15 +20,15 @@ from rowmill.errors import MemoryLimitError
 from rowmill.feed.memory.block import Array, Batch, Block, Blocks, Layout, Memory
 from rowmill.feed.order.plan import Chunk
 from rowmill.feed.pack import ragged
-from rowmill.feed.pack.pack_columns import Dealer
+from rowmill.feed.pack.pack_columns import RowSource
 from rowmill.feed.report.text_table import bytes_text
 
 _TRIMMED_BYTES = 4 << 20  # of Python objects in a chunk, from which on their memory is returned at once
 
-Read = Callable[[int, int, int], Iterator[Dealer]]  # fragment, first row, rows: the rows in slices, in order
+Read = Callable[[int, int, int], Iterator[RowSource]]  # fragment, first row, rows: the rows in slices, in order
 
 
-class Places:
+class RowPlacement:
     """Where the rows of a chunk go: worked out once, by the thread that asks first, while others wait."""
 
     def __init__(self, chunk: Chunk, scratch: Memory | None = None) -> None:
@@ -61,7 +61,7 @@ class LooseBytes:
         return self._taken > self.limit
 
 
-class Filling:
+class ChunkBuffer:
     """A chunk on its way from empty to full."""
 
     def __init__(
@@ -69,14 +69,14 @@ class Filling:
         chunk: Chunk,
         blocks: list[Block],
         layout: Layout | None = None,
-        places: Places | None = None,
+        places: RowPlacement | None = None,
         loose_bytes: LooseBytes | None = None,
     ) -> None:
         self.chunk = chunk
         self._blocks = Blocks(blocks)
         self._layout = layout or Layout(())
         self._lock = threading.Lock()
-        self._places: Places | None = places or Places(chunk)
+        self._places: RowPlacement | None = places or RowPlacement(chunk)
         self._missing = {span.at: span.at + span.rows for span in chunk.spans}
         self._loose_bytes = loose_bytes or LooseBytes()
         self._first, self._last = 0, chunk.batches  # batches whose lists and strings are kept
@@ -88,12 +88,12 @@ class Filling:
         self.full = not chunk.spans
         self._pad()
 
-    def fill(self, at: int, columns: Dealer, start: int, rows: int) -> bool:
+    def fill(self, at: int, columns: RowSource, start: int, rows: int) -> bool:
         """Put rows `start` and on of these columns, which are rows `at` and on of the chunk, in their places. True if
         the chunk is now full. The rows of a span come in order."""
         assert self._places is not None
         places = self._places.get()[at : at + rows]
-        columns.deal(start, places, self._blocks)
+        columns.copy_rows(start, places, self._blocks)
         with self._lock:
             if columns.loose is not None:
                 self._keep(at, columns.loose.slice(start, rows), places)

@@ -1,4 +1,4 @@
-"""Where the iterations of a stream stand: the latest one, and where the next one begins.
+"""Where the latest iteration of a stream stands, and where the next one begins.
 
 Called by `stream`. A position counts batches that were handed out, never those that were prefetched.
 """
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from rowmill.errors import StateError
 from rowmill.feed.order.plan import Plan
 from rowmill.feed.order.resume_state import Position
-from rowmill.feed.run.position import counted
+from rowmill.feed.run.position import track_position
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ class Cursor:
 
     def track(self, batches: Iterator[T]) -> Iterator[T]:
         """The batches of the iteration that has begun; the position says how many of them have been handed out."""
-        tracked = counted(batches, self.position)
+        tracked = track_position(batches, self.position)
         self._latest = weakref.ref(tracked)
         return tracked
 

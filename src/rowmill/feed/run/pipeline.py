@@ -33,9 +33,9 @@ from rowmill._system.threads import ThreadGroup
 from rowmill.errors import ForkedError
 from rowmill.feed.memory.block import Batch, Pool
 from rowmill.feed.order.plan import Chunk, Span
-from rowmill.feed.pack.pack_columns import Dealer
+from rowmill.feed.pack.pack_columns import RowSource
 from rowmill.feed.report.run_stats import Stats
-from rowmill.feed.run.chunk_buffer import Filling, LooseBytes, Places, Read
+from rowmill.feed.run.chunk_buffer import ChunkBuffer, LooseBytes, Read, RowPlacement
 
 THREAD_NAME = "rowmill-feed"
 _LOOK = 1.0  # seconds after which a thread that waits for room sees that the feed is closed, if it was not told
@@ -82,8 +82,8 @@ class Feed:
         self._lock = threading.RLock()
         self._news: SimpleQueue[None] = SimpleQueue()  # a chunk is full, or failed
         self._room = threading.Condition(self._lock)  # a chunk has been handed out
-        self._places: dict[int, Places] = {}  # of chunks that have no room yet
-        self._filling: dict[int, Filling] = {}
+        self._places: dict[int, RowPlacement] = {}  # of chunks that have no room yet
+        self._filling: dict[int, ChunkBuffer] = {}
         self._opened = 0  # chunks that have been given room
         self._open_rows = 0
         self._failure: Failure | None = None
@@ -141,7 +141,7 @@ class Feed:
         if self._stats.ended is None:
             self._stats.end()
 
-    def _wait(self, number: int) -> tuple[Filling, int]:
+    def _wait(self, number: int) -> tuple[ChunkBuffer, int]:
         """The chunk when it is full, and its number of complete batches: all of them, or those before a failure."""
         started = perf_counter()
         if not self._chunks[number].spans:  # padding only: no task will ever fill it
@@ -157,7 +157,7 @@ class Feed:
         self._stats.wait(perf_counter() - started)
         return found
 
-    def _look(self, number: int) -> tuple[Filling, int] | None:
+    def _look(self, number: int) -> tuple[ChunkBuffer, int] | None:
         with self._lock:
             chunk, filling, failure = self._chunks[number], self._filling.get(number), self._failure
             if filling is not None and filling.full:
@@ -165,7 +165,7 @@ class Feed:
             if failure is not None and failure.chunk <= number:
                 before = failure.at // chunk.batch_rows if chunk.in_order else 0
                 if before == 0 or (filling is not None and filling.full_before(failure.at)):
-                    return filling or Filling(chunk, []), before
+                    return filling or ChunkBuffer(chunk, []), before
             return None
 
     def _release(self, number: int) -> None:
@@ -206,7 +206,7 @@ class Feed:
         except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the training loop
             self._fail(task, at, error)
 
-    def _fill(self, number: int, at: int, columns: Dealer, start: int, rows: int) -> bool:
+    def _fill(self, number: int, at: int, columns: RowSource, start: int, rows: int) -> bool:
         """Put these rows in their places in a chunk. False if the work is cancelled."""
         filling = self._open(number)
         if filling is None:
@@ -236,12 +236,12 @@ class Feed:
                 with self._lock:
                     if number < self._opened:  # another thread was faster, and has worked them out itself
                         continue
-                    places = self._places[number] = Places(self._chunks[number], self._pool.scratch)
+                    places = self._places[number] = RowPlacement(self._chunks[number], self._pool.scratch)
                 started = perf_counter()
                 places.get()
                 self._stats.pack(perf_counter() - started)
 
-    def _open(self, number: int) -> Filling | None:
+    def _open(self, number: int) -> ChunkBuffer | None:
         """The chunk of this number, with blocks to write to, once there is room; None if the work is cancelled."""
         with self._lock:
             while self._opened <= number and not self._closed:
@@ -255,7 +255,7 @@ class Feed:
                 blocks = [self._pool.take() for _ in range(-(-rows // self._pool.rows))]
                 places = self._places.pop(self._opened, None)
                 layout, loose_bytes = self._pool.layout, self._loose_bytes
-                self._filling[self._opened] = Filling(chunk, blocks, layout, places, loose_bytes)
+                self._filling[self._opened] = ChunkBuffer(chunk, blocks, layout, places, loose_bytes)
                 self._open_rows += chunk.rows
                 self._opened += 1
             return None if self._closed else self._filling[number]

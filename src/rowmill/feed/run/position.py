@@ -1,4 +1,4 @@
-"""Batches that are counted as they are handed out, and that end with the interpreter if nobody ends them before.
+"""Tracks the position of an iteration, and closes iterations that are still open when the interpreter ends.
 
 Called by `stream`, for whatever the loaders make of its batches.
 """
@@ -22,7 +22,7 @@ _numbers = count()
 _unfinished: dict[int, weakref.ref[Any]] = {}  # no WeakSet: that runs code where Ctrl-C would be lost
 
 
-def counted(batches: Iterator[T], position: Position) -> Iterator[T]:
+def track_position(batches: Iterator[T], position: Position) -> Iterator[T]:
     """The same batches; the position says how many of them have been handed out."""
     for number in [number for number, found in list(_unfinished.items()) if found() is None]:
         _unfinished.pop(number, None)  # never begun

@@ -1,4 +1,4 @@
-"""A table as a stream of batches: settings in, epochs of NumPy batches out. What all loaders share.
+"""Epochs of NumPy batches from a table: planning, reading and position. What all loaders share.
 
 Holds the one thing that changes: the number of the next epoch. Called by the loaders, which turn batches into tensors.
 """
@@ -23,17 +23,17 @@ from rowmill.errors import ArgumentError, MemoryLimitError, StoreError
 from rowmill.feed.memory.block import BLOCK_BYTES, Allocate, Batch, Block, Pool
 from rowmill.feed.memory.budget import Budget, Memory, row_bytes
 from rowmill.feed.order import permute, resume_state
-from rowmill.feed.order.plan import Chunk, Last, Plan, Span, Strip
+from rowmill.feed.order.plan import Chunk, LaneSegment, Last, Plan, Span
 from rowmill.feed.order.ranks import Ranks, fixed_ranks
 from rowmill.feed.order.resume_state import Position
 from rowmill.feed.order.weighted_sampling import Draw, Weights
-from rowmill.feed.pack.pack_columns import Columns, Dealer
+from rowmill.feed.pack.pack_columns import Columns, RowSource
 from rowmill.feed.pack.selection import Selection
 from rowmill.feed.report.run_stats import Stats
 from rowmill.feed.report.text_table import bytes_text
-from rowmill.feed.run.cache_protocol import Cache, Kept, Request, is_full
+from rowmill.feed.run.cache_protocol import Cache, CachedTable, Request, is_full
 from rowmill.feed.run.cache_request import request
-from rowmill.feed.run.chunk_buffer import Filling, Read
+from rowmill.feed.run.chunk_buffer import ChunkBuffer, Read
 from rowmill.feed.run.cursor import Cursor
 from rowmill.feed.run.pipeline import Feed
 from rowmill.schema import Schema
@@ -123,7 +123,7 @@ class Stream:
         self._largest = max((fragment.rows for fragment in self.fragments), default=1)
         self.threads = self._budget.threads(threads or cores(), self._largest * self.read_bytes)
         self.plan()  # so that what is wrong is said now
-        self.kept: Kept | None = None if cache is None else cache.bind(self._request())
+        self.kept: CachedTable | None = None if cache is None else cache.bind(self._request())
 
     def _loose_row_bytes(self) -> float:
         """Bytes of a row's lists and strings, the latter as Python objects."""
@@ -243,8 +243,8 @@ class Stream:
         store = self._needed_cache("rows by number").complete_store()
         layout, room = self.selection.layout, max(1, len(rows))
         block = Block.new(layout, room)
-        chunk = Chunk(0, 1, room, (Span(0, 0, len(rows), 0),), (Strip(len(rows), room, None),), 0)
-        filling = Filling(chunk, [block], layout)
+        chunk = Chunk(0, 1, room, (Span(0, 0, len(rows), 0),), (LaneSegment(len(rows), room, None),), 0)
+        filling = ChunkBuffer(chunk, [block], layout)
         filling.fill(0, store.gathered(rows), 0, len(rows))
         return filling.batch(0)
 
@@ -255,7 +255,7 @@ class Stream:
         rows = [fragment.rows for fragment in self.fragments]
         kept.build(partial(self._read, 0, self.seed), rows, self.threads)
 
-    def _needed_cache(self, what: str) -> Kept:
+    def _needed_cache(self, what: str) -> CachedTable:
         if self.kept is None:
             raise StoreError(f"{what} of a loader without a cache; wanted one; pass cache='auto' or cache=a folder")
         return self.kept
@@ -270,7 +270,7 @@ class Stream:
         store, key = self.kept.complete_store(), permute.key(self.seed, epoch, 0)
         total = sum(fragment.rows for fragment in self.fragments)
 
-        def gather(fragment: int, start: int, rows: int) -> Iterator[Dealer]:
+        def gather(fragment: int, start: int, rows: int) -> Iterator[RowSource]:
             yield store.gathered(permute.line(fragment * FULL_ROWS + start, rows, total, key))
 
         return gather
@@ -281,7 +281,7 @@ class Stream:
         data, size = " ".join(self._data().values()), self._packed_bytes
         return request(self.source, self.fragments, self.selection, data, drawn, size, self.memory)
 
-    def counted(self, batches: Iterator[T]) -> Iterator[T]:
+    def track(self, batches: Iterator[T]) -> Iterator[T]:
         """These batches, or what was made of them; the position says how many of them have been handed out."""
         return self.cursor.track(batches)
 

@@ -16,7 +16,7 @@ import polars as pl
 
 from rowmill.errors import ArgumentError
 from rowmill.graph.execution.failures import typed
-from rowmill.graph.execution.steps import FEW, Calls, Columns, Rows, Step, roots, used
+from rowmill.graph.execution.steps import FEW, CallStep, ColumnStep, RowStep, Step, roots, used
 from rowmill.graph.node import Apply, Concat, Group, Named, Node, Only, Select, Without, walk
 from rowmill.graph.operator import ROW, Call, Inputs, Operator, StatOperator, Value
 from rowmill.graph.resolve import Resolved
@@ -134,7 +134,7 @@ class _Compiler:
 
     def program(self, outputs: Values) -> Program:
         steps, wanted = used(self._steps, roots(outputs.values()))
-        changes = any(isinstance(step, Rows) for step in steps)
+        changes = any(isinstance(step, RowStep) for step in steps)
         inputs = tuple(name for name in self._resolved.root.column_names if safe(name) in wanted)
         return Program(steps, outputs, inputs, ROW in wanted, self._rowwise, changes)
 
@@ -179,14 +179,14 @@ class _Compiler:
         """The columns of the step, with those that functions make put into the frame."""
         calls = {prefix + name: value for name, value in values.items() if isinstance(value, Call)}
         if calls:
-            self._steps.append(Calls(calls))
+            self._steps.append(CallStep(calls))
         return {n: pl.col(prefix + n) if isinstance(value, Call) else value for n, value in values.items()}
 
     def _kept(self, values: Values, prefix: str) -> Values:
         """The same columns, computed once and put into the frame."""
         costly = {name: expr for name, expr in values.items() if not _is_plain(expr)}
         if costly:
-            self._steps.append(Columns({prefix + name: expr for name, expr in costly.items()}))
+            self._steps.append(ColumnStep({prefix + name: expr for name, expr in costly.items()}))
         return {name: pl.col(prefix + name) if name in costly else expr for name, expr in values.items()}
 
     def _changed(self, node: Apply, operator: Operator, inputs: Inputs, prefix: str) -> Values:
@@ -195,7 +195,7 @@ class _Compiler:
             self._values[other] = self._kept(values, f"{prefix}{other}:")
         inputs = self.inputs(node)
         taken = {name: inputs[name] for name in (*inputs.schema.column_names, *inputs.needed.column_names)}
-        self._steps.append(Rows(operator, replace(inputs, exprs={}), taken, prefix))
+        self._steps.append(RowStep(operator, replace(inputs, exprs={}), taken, prefix))
         outputs = list(operator.outputs(inputs, self._resolved.state(node)))
         given = {output.column.name: output.value for output in outputs if output.value is not None}
         made = self.called(given, f"{prefix}after ")

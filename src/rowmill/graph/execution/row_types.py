@@ -15,7 +15,7 @@ from rowmill.sources.frames.frame_source import as_frame, as_pandas
 
 
 @dataclass(frozen=True)
-class Rows:
+class InMemoryRows:
     """A frame, and how to give another the form that this one came in."""
 
     frame: pl.DataFrame
@@ -30,16 +30,16 @@ class Rows:
         return result
 
 
-def as_rows(given: Any, schema: Schema | None = None) -> Rows:
+def as_rows(given: Any, schema: Schema | None = None) -> InMemoryRows:
     """A frame from anything that holds rows: a frame of any kind, a dict, or a list of dicts.
 
     `schema`: the columns that matter. A dict holds columns if a value of it is an array or a list (and not of a list
     column, in which a single row has a list too).
     """
     if isinstance(given, pl.DataFrame):
-        return Rows(given, lambda frame: frame)
+        return InMemoryRows(given, lambda frame: frame)
     if isinstance(given, pl.LazyFrame):
-        return Rows(given.collect(), lambda frame: frame.lazy())
+        return InMemoryRows(given.collect(), lambda frame: frame.lazy())
     if type(given).__name__ == "Series" and type(given).__module__.startswith("pandas"):
         given = given.to_dict()  # a row of a pandas frame
     if isinstance(given, Mapping):
@@ -49,12 +49,12 @@ def as_rows(given: Any, schema: Schema | None = None) -> Rows:
         ):
             frame = as_frame(given)
             assert frame is not None
-            return Rows(frame, lambda made: {name: made.get_column(name).to_numpy() for name in made.columns})
-        return Rows(pl.DataFrame([_plain(given)]), lambda made: made.row(0, named=True) if made.height else {})
+            return InMemoryRows(frame, lambda made: {name: made.get_column(name).to_numpy() for name in made.columns})
+        return InMemoryRows(pl.DataFrame([_plain(given)]), lambda made: made.row(0, named=True) if made.height else {})
     if isinstance(given, list):
         if not all(isinstance(row, Mapping) for row in given):
             raise ArgumentError("cannot transform a list of something else than dicts; wanted one dict for each row")
-        return Rows(
+        return InMemoryRows(
             pl.DataFrame([_plain(row) for row in given], infer_schema_length=None), lambda made: made.to_dicts()
         )
     frame = as_frame(given)
@@ -63,10 +63,10 @@ def as_rows(given: Any, schema: Schema | None = None) -> Rows:
             f"cannot transform {type(given).__name__}; wanted a Dataset, a frame, a dict, or a list of dicts"
         )
     if type(given).__module__.split(".")[0] == "pandas":
-        return Rows(frame, as_pandas, given.index)
+        return InMemoryRows(frame, as_pandas, given.index)
     if type(given).__module__.split(".")[0] == "pyarrow":
-        return Rows(frame, lambda made: made.to_arrow())
-    return Rows(frame, lambda made: made)
+        return InMemoryRows(frame, lambda made: made.to_arrow())
+    return InMemoryRows(frame, lambda made: made)
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ FEW = 1024  # rows for which handing columns to other threads takes longer than 
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnStep:
     """A step that adds columns to the frame."""
 
     exprs: Mapping[str, pl.Expr]
@@ -39,12 +39,12 @@ class Columns:
     def reads(self) -> set[str]:
         return roots(self.exprs.values())
 
-    def only(self, wanted: set[str]) -> Columns:
-        return Columns({name: expr for name, expr in self.exprs.items() if name in wanted})
+    def only(self, wanted: set[str]) -> ColumnStep:
+        return ColumnStep({name: expr for name, expr in self.exprs.items() if name in wanted})
 
 
 @dataclass(frozen=True)
-class Calls:
+class CallStep:
     """A step that adds the columns that Python functions make."""
 
     calls: Mapping[str, Call]
@@ -98,12 +98,12 @@ class Calls:
     def reads(self) -> set[str]:
         return roots(expr for call in self.calls.values() for expr in call.inputs.values())
 
-    def only(self, wanted: set[str]) -> Calls:
-        return Calls({name: call for name, call in self.calls.items() if name in wanted})
+    def only(self, wanted: set[str]) -> CallStep:
+        return CallStep({name: call for name, call in self.calls.items() if name in wanted})
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowStep:
     """A step that changes which rows there are, by an operator on some columns; new columns get a prefix."""
 
     operator: Operator
@@ -126,7 +126,7 @@ class Rows:
         return roots(self.taken.values())
 
 
-Step = Columns | Calls | Rows
+Step = ColumnStep | CallStep | RowStep
 
 
 def roots(exprs: Iterable[pl.Expr]) -> set[str]:
@@ -138,7 +138,7 @@ def used(steps: Iterable[Step], wanted: set[str]) -> tuple[tuple[Step, ...], set
     """The steps that the wanted columns need, and the columns of the table that these need."""
     kept: list[Step] = []
     for step in reversed(list(steps)):
-        if not isinstance(step, Rows):
+        if not isinstance(step, RowStep):
             step = step.only(wanted)
             if not list(step.makes):
                 continue

@@ -21,7 +21,7 @@ DEFAULT_LIMIT = "512MB"
 JSON_SHARE = 32  # parsed JSON takes up to some 25 times its size
 
 
-class Budget:
+class ByteBudget:
     """How many bytes loading may still take in memory."""
 
     def __init__(self, limit: int) -> None:
@@ -65,7 +65,7 @@ class Folder:
         if self._handle is not None:
             self._handle.close()
 
-    def read(self, name: str, most: int, budget: Budget) -> bytes:
+    def read(self, name: str, most: int, budget: ByteBudget) -> bytes:
         """The content of a regular file of at most `most` bytes. `name` may have one folder before it."""
         last = name.rpartition("/")[2]
         try:

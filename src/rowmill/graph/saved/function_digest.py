@@ -1,4 +1,4 @@
-"""What a user's function does, in letters: the same function in another process has the same, a changed one has others.
+"""A digest of what a user's function does: equal in another process, different once the function has changed.
 
 Comes in: a function, as it was given to an operator. Goes out: text, and what could not be told of it. A function is
 its code and all that the code reaches: constants, defaults, enclosed and global values, functions it calls, the object

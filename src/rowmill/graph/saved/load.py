@@ -18,7 +18,7 @@ from rowmill.graph.execution.failures import UNEXPECTED
 from rowmill.graph.node import Apply, Concat, Group, Named, Node, Only, Select, Without, walk
 from rowmill.graph.operator import Fitted, Operator
 from rowmill.graph.saved.codec import decode
-from rowmill.graph.saved.folder import Budget, Folder, too_large
+from rowmill.graph.saved.folder import ByteBudget, Folder, too_large
 from rowmill.graph.saved.limits import MAX_NODES, check_limits
 from rowmill.graph.saved.literals import MAX_WIDTH
 from rowmill.graph.saved.save import FORMAT, GRAPH, MANIFEST, VERSION, sha256, table_file
@@ -47,7 +47,7 @@ class Loaded:
 
 def load(path: Path, operators: Mapping[str, type[Operator]], functions: Mapping[str, Any], max_bytes: int) -> Loaded:
     """The workflow in a folder. Everything is checked before anything is built."""
-    budget = Budget(max_bytes)
+    budget = ByteBudget(max_bytes)
     with Folder(path) as folder:
         files = _checked_files(folder, budget)
     graph = _parsed(files[GRAPH], budget)
@@ -183,7 +183,7 @@ def _state(entry: Any, read: Any) -> Fitted:
     return Fitted(values, {key: read(number) for key, number in entry["tables"]})
 
 
-def _checked_files(folder: Folder, budget: Budget) -> dict[str, bytes]:
+def _checked_files(folder: Folder, budget: ByteBudget) -> dict[str, bytes]:
     """The content of the files that the manifest lists, each as long and as it was written."""
     manifest = _parsed(folder.read(MANIFEST, budget.json_bytes, budget), budget)
     _check(isinstance(manifest, dict) and manifest.get("format") == FORMAT, str(folder.path / MANIFEST))
@@ -206,7 +206,7 @@ def _number(name: str) -> int:
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 8 else -1
 
 
-def _parsed(content: bytes, budget: Budget) -> Any:
+def _parsed(content: bytes, budget: ByteBudget) -> Any:
     if len(content) > budget.json_bytes:
         raise too_large("the JSON of the workflow", budget.limit)
     try:

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rowmill.graph.saved.folder import Budget
+from rowmill.graph.saved.folder import ByteBudget
 from rowmill.graph.saved.page_sizes import damaged, pages
 
 MAX_COLUMNS = 100_000
 MAX_DEPTH = 8
 
 
-def read_table(content: bytes, name: str, budget: Budget) -> pl.DataFrame:
+def read_table(content: bytes, name: str, budget: ByteBudget) -> pl.DataFrame:
     """The rows of a table. `name` is for errors."""
     try:
         file = pq.ParquetFile(
@@ -41,7 +41,7 @@ def read_table(content: bytes, name: str, budget: Budget) -> pl.DataFrame:
     return made
 
 
-def _check_sizes(metadata: Any, content: bytes, name: str, budget: Budget) -> list[str]:
+def _check_sizes(metadata: Any, content: bytes, name: str, budget: ByteBudget) -> list[str]:
     """Count what decoding will take. Gives the columns of texts, which take more once their dictionary is decoded."""
     if metadata.num_columns > MAX_COLUMNS:
         raise damaged(f"{name} has {metadata.num_columns} columns")
@@ -68,7 +68,7 @@ def _check_sizes(metadata: Any, content: bytes, name: str, budget: Budget) -> li
     return texts
 
 
-def _decoded(column: Any, name: str, budget: Budget) -> Any:
+def _decoded(column: Any, name: str, budget: ByteBudget) -> Any:
     """A column without dictionaries, once it is known how much memory that takes."""
     wanted = _plain(column.type)
     if wanted == column.type:

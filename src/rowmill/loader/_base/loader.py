@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from rowmill._system.display import Displayed, Rows, plural
+from rowmill._system.display import Displayed, DisplayRows, plural
 from rowmill.errors import ArgumentError, StartedError
 from rowmill.feed.memory.block import Batch
 from rowmill.feed.report.plan_report import PlanReport, explain
@@ -58,9 +58,9 @@ class Streamed(Displayed):
 
     def _epoch_batches(self) -> Iterator[Any]:
         """What `__iter__` gives, and `peek` looks at."""
-        return self._stream.counted(self._batches(self._stream.batches()))
+        return self._stream.track(self._batches(self._stream.batches()))
 
-    def _display(self) -> tuple[str, Rows]:
+    def _display(self) -> tuple[str, DisplayRows]:
         stream, (size, rank) = self._stream, self._stream.find_ranks()
         rows = sum(fragment.rows for fragment in stream.fragments)
         order = "fully shuffled" if stream.full else "shuffled" if stream.shuffle else "in order"

@@ -13,7 +13,7 @@ import numpy as np
 
 from rowmill.errors import ArgumentError
 from rowmill.feed.memory.block import Array, Batch, Matrix
-from rowmill.feed.pack.transpose import Sides
+from rowmill.feed.pack.transpose import Transposer
 
 
 class Tensors(Protocol):
@@ -56,7 +56,7 @@ class NumpyTensors:
     ragged_name: str | None = None
 
     def __init__(self, matrices: Sequence[Matrix], *, upright: bool) -> None:
-        self._matrices, self._sides = matrices, Sides(matrices)
+        self._matrices, self._sides = matrices, Transposer(matrices)
         self._upright = upright
 
     def columns(self, batch: Batch) -> dict[str, Any]:

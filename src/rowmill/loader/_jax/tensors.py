@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from rowmill.errors import ArgumentError, DtypeError
-from rowmill.feed.memory.block import Array, Batch, Matrix, Memory, turned_parts
+from rowmill.feed.memory.block import Array, Batch, Matrix, Memory, column_major_offsets
 from rowmill.feed.pack.transpose import KEEP
 from rowmill.loader._base.tensors import NumpyTensors
 
@@ -75,8 +75,9 @@ class JaxTensors:
         return found
 
     def _from_words(self, words: Any, rows: int, turned: bool) -> list[tuple[str, Any]]:
-        """The same as below, of matrices that stand one after another."""
-        each = turned_parts(self._matrices, rows)[0][0][1] // 4 if turned else rows  # values that a column takes
+        """An array for each column, of matrices that stand one after another in one array."""
+        offsets = column_major_offsets(self._matrices, rows)[0]
+        each = offsets[0][1] // 4 if turned else rows  # values that a column takes
         arrays, start = [], 0
         for matrix in self._matrices:
             held = words[start : start + matrix.width * each]

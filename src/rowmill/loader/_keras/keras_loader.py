@@ -159,7 +159,7 @@ class KerasStream(Streamed):
             self._drop_pass()
             start, length = self._stream.cursor.next, self._left()
             self._pass_in_main = main
-            batches = self._stream.counted(self._for_keras(main))
+            batches = self._stream.track(self._for_keras(main))
             self._pass = Pass(batches, start.epoch, start.batch, length, self._AHEAD)
         self._pass_in_main = main
 

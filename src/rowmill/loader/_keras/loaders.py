@@ -36,7 +36,7 @@ from rowmill.schema import Schema, Tags
 from rowmill.store.cache.table_cache import open_cache
 
 
-class MadeStream(KerasStream):
+class BackendLoader(KerasStream):
     """A Keras stream whose batches have a form, and whose tensors a framework makes."""
 
     _form: SequenceBatches | DictBatches
@@ -79,7 +79,7 @@ class MadeStream(KerasStream):
             cast("Any", batches).close()
 
 
-class SequenceLoader(MadeStream):
+class SequenceLoader(BackendLoader):
     """Settings and batches of `KerasSequenceLoader`."""
 
     @keep_arguments
@@ -180,7 +180,7 @@ class SequenceLoader(MadeStream):
         return {**group_arguments(schema, groups), "sample_weight": weight, "schema": None}
 
 
-class DictLoader(MadeStream):
+class DictLoader(BackendLoader):
     """Settings and batches of `Loader`."""
 
     @keep_arguments

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from rowmill.errors import NullError
 from rowmill.feed.memory.block import ALIGNMENT, Array, Batch, Matrix
-from rowmill.feed.pack.transpose import Sides, is_aligned
+from rowmill.feed.pack.transpose import Transposer, is_aligned
 from rowmill.loader._base.tensors import NumpyTensors, split_wide
 
 
@@ -25,7 +25,7 @@ class TfTensors:
     ragged_name: str | None = "RaggedTensor"
 
     def __init__(self, matrices: Sequence[Matrix], *, upright: bool, device: Any = None) -> None:
-        self._matrices, self._sides = matrices, Sides(matrices)
+        self._matrices, self._sides = matrices, Transposer(matrices)
         self._upright = upright
         self._device = device_name(device)
 

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from rowmill.feed.memory.block import Batch
-from rowmill.feed.pack.transpose import Sides
+from rowmill.feed.pack.transpose import Transposer
 from rowmill.loader._tf.tensors import Unpacked
 
 
@@ -26,7 +26,7 @@ def as_dataset(batches: Callable[[], Iterator[Any]], sample: Any, length: int, *
 def of_matrices(batches: Callable[[], Iterator[Batch]], form: Any, length: int, *, upright: bool) -> Any:
     """The same for batches of numbers only: matrices come from Python, and columns are cut out of them in the graph."""
     matrices = form.selection.layout.matrices
-    sides = Sides(matrices)
+    sides = Transposer(matrices)
 
     def turned() -> Iterator[Any]:
         for batch in batches():

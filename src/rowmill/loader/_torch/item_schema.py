@@ -22,7 +22,7 @@ Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
-class Leaf:
+class ItemLeaf:
     """A tensor in every item: where it stands in the item, its dtype and shape. bfloat16 is kept as its 16 bits."""
 
     path: Path
@@ -50,7 +50,7 @@ class Form:
     """What all items look like: the structure (leaves are their numbers), and the leaves."""
 
     structure: Any
-    leaves: tuple[Leaf, ...]
+    leaves: tuple[ItemLeaf, ...]
 
     @property
     def layout(self) -> Layout:
@@ -68,14 +68,14 @@ class Form:
 
 def form_of(item: Any) -> Form:
     """The form of an item, by which all others are measured."""
-    leaves: list[Leaf] = []
+    leaves: list[ItemLeaf] = []
     structure = _walk(item, (), leaves)
     if not leaves:
         raise ItemError("item 0 holds no tensor, array or number; wanted at least one")
     return Form(structure, tuple(leaves))
 
 
-def _walk(value: Any, path: Path, leaves: list[Leaf]) -> Any:
+def _walk(value: Any, path: Path, leaves: list[ItemLeaf]) -> Any:
     if isinstance(value, Mapping):
         return {key: _walk(inner, (*path, key), leaves) for key, inner in value.items()}
     if isinstance(value, tuple | list):
@@ -94,7 +94,7 @@ def _walk(value: Any, path: Path, leaves: list[Leaf]) -> Any:
         )
     if not array.size:
         raise ItemError(f"item 0 holds no value{where}, shape {array.shape}; wanted some; leave it out in __getitem__")
-    leaves.append(Leaf(path, array.dtype, array.shape, getattr(value, "dtype", None) is torch.bfloat16))
+    leaves.append(ItemLeaf(path, array.dtype, array.shape, getattr(value, "dtype", None) is torch.bfloat16))
     return len(leaves) - 1
 
 
@@ -168,7 +168,7 @@ class Batches(Dataset[Any]):
                 raise ItemError(f"item {start + place} has {more[0]} beside what item 0 has; wanted items all alike")
         return arrays
 
-    def _odd(self, index: int, leaf: Leaf, seen: str, what_to_do: str) -> ItemError:
+    def _odd(self, index: int, leaf: ItemLeaf, seen: str, what_to_do: str) -> ItemError:
         return ItemError(
             f"item {index} has {seen} at {leaf.name!r}; wanted {leaf.kind} of shape {leaf.shape}, as in item 0; "
             f"{what_to_do} in __getitem__"
@@ -193,7 +193,7 @@ def _stack(structure: Any, values: list[Any], stacked: list[tuple[str, Array]]) 
 
 
 def _kind(value: Any, array: Array) -> str:
-    """The dtype of a value, of which this is the array, as `Leaf.kind`."""
+    """The dtype of a value, of which this is the array, as `ItemLeaf.kind`."""
     return "bfloat16" if getattr(value, "dtype", None) is torch.bfloat16 else array.dtype.name
 
 

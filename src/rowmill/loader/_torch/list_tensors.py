@@ -7,7 +7,7 @@ import torch
 from rowmill.loader._base.lists import Limits, check_sizes, too_long
 
 
-class Lists:
+class ListTensors:
     """Which list columns become sparse or padded tensors, and how."""
 
     def __init__(self, limits: Limits) -> None:

@@ -1,4 +1,4 @@
-"""Rows by their number, for a stock `DataLoader` with its samplers and workers: `Dataset.as_map_style()`.
+"""Rows by number for a stock `DataLoader` with its samplers and workers: `Dataset.as_map_style()`.
 
 Fragments are decoded whole and kept while there is room, so neighbouring rows cost little; rows in random order over a
 table larger than `memory` cost a fragment each: shuffle with `Loader` instead. In a forked worker process, where Polars
@@ -33,7 +33,7 @@ from rowmill.store.cache.table_cache import open_cache
 _PARTS = 8  # of the memory setting, one of them for a decoded fragment
 
 
-class Rows(Sequence[Any]):
+class RowView(Sequence[Any]):
     """Rows fetched together: columns, of which row after row can be taken one at a time."""
 
     def __init__(self, columns: dict[str, Any], rows: int, targets: Sequence[str]) -> None:
@@ -115,7 +115,7 @@ class MapStyle(TorchDataset[Any]):
         self._stream.build_cache()
 
     @interruptible
-    def __getitems__(self, indices: Sequence[int] | NDArray[np.int64]) -> Rows:
+    def __getitems__(self, indices: Sequence[int] | NDArray[np.int64]) -> RowView:
         """Many rows at once, each fragment looked up once: what a stock `DataLoader` calls for a batch."""
         wanted = as_rows(indices, len(self))
         if self._stream is not None and not self._forked():
@@ -131,9 +131,9 @@ class MapStyle(TorchDataset[Any]):
                     found[name] = np.empty((len(wanted), *column.shape[1:]), column.dtype)
                 found[name][places] = column[rows]
         tensors = {n: c if c.dtype == object else torch.from_numpy(c) for n, c in found.items()}
-        return Rows(tensors, len(wanted), self.targets)
+        return RowView(tensors, len(wanted), self.targets)
 
-    def _stored(self, batch: Batch) -> Rows:
+    def _stored(self, batch: Batch) -> RowView:
         found: dict[str, Any] = {}
         for matrix, array in zip(self._selection.layout.matrices, batch.matrices, strict=True):
             tensor = torch.from_numpy(array)
@@ -141,9 +141,9 @@ class MapStyle(TorchDataset[Any]):
                 found.update(zip(matrix.columns, torch.split(tensor, list(matrix.widths), dim=1), strict=True))
             else:
                 found.update(zip(matrix.columns, tensor.unbind(1), strict=True))
-        return Rows({name: found[name] for name in self.columns}, batch.rows, self.targets)
+        return RowView({name: found[name] for name in self.columns}, batch.rows, self.targets)
 
-    def collate(self, rows: Rows) -> Any:
+    def collate(self, rows: RowView) -> Any:
         """For `DataLoader(..., collate_fn=dataset.collate)`: the rows as one batch, with no work for each of them."""
         return _split(rows.columns, self.targets)
 

@@ -52,7 +52,7 @@ class TorchStream(Streamed, IterableDataset[Any]):
         self._catch_up()
         batches = self._stream.batches(*self._share())
         made = self._on_device(batches) if self.device.type == "cuda" else self._batches(batches)
-        return self._stream.counted(made)
+        return self._stream.track(made)
 
     def _on_device(self, batches: Iterator[Batch]) -> Iterator[Any]:
         made = transferred(batches, self._tensors, TorchCuda(_numbered(self.device)))

@@ -1,4 +1,4 @@
-"""Parquet files that were looked at before: the footer of a file is parsed once, not for every row group.
+"""A cache of Parquet files that were opened before: a footer is parsed once, not for every row group.
 
 A file of 64 row groups took a fifth longer to read when it was parsed for each of them, and a larger one longer still.
 Called by `parquet`, from any number of threads.

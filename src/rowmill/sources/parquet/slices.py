@@ -1,4 +1,4 @@
-"""Rows of Parquet files in slices of a bounded size, however large their row groups and however uneven their rows.
+"""Splits large row groups: rows of Parquet files in slices of a bounded size.
 
 The sizes of columns come from the footer. Row groups that fit are read whole, by Polars. Columns of numbers in larger
 row groups are read by Polars, as many rows at a time as fit, and as many columns as may be in memory together. Columns

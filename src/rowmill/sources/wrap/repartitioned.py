@@ -1,4 +1,4 @@
-"""The rows of another source in other partitions: fragments in, one long unit cut anew out.
+"""A source whose rows are divided into other partitions.
 
 Nothing is read or moved until a partition is read; a partition may span files.
 """

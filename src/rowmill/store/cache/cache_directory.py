@@ -1,4 +1,4 @@
-"""The folder in which stores stand side by side: what is in it, how much room it takes, and what goes first.
+"""The cache directory: listing of stores, disk usage, and removal of the least recently used (LRU eviction).
 
 A store that a process holds is never removed. Called by `cache` and by `rowmill.cache`.
 """

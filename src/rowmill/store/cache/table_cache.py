@@ -1,8 +1,8 @@
-"""Where stored tables are kept: a folder of stores with a limit in, the store for one table out.
+"""The cache of one table: opens or builds its store, and reads rows from it or from their source.
 
-`Cache` is what a user asks for (`cache="folder"` or `"auto"`); bound to a table it is a `Kept`, which a stream asks for
-rows: from the store where it has them, else from their source and on into the store. Whatever goes wrong with the
-store, rows go on from their source, after one warning. Called by `feed.stream`, through the loaders.
+`CacheSettings` holds what a user asks for (`cache="folder"` or `"auto"`). Bound to a table it is a `TableCache`: rows
+come from the store where it has them, else from their source, and are written to the store on the way. If the store
+fails, rows go on from their source after one warning. Called by `feed.run.stream`, through the loaders.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ from rowmill.errors import (
     describe_os_error,
     warn,
 )
-from rowmill.feed.pack.pack_columns import Columns, Dealer, Decode
+from rowmill.feed.pack.pack_columns import Columns, Decode, RowSource
 from rowmill.feed.report.text_table import bytes_text
 from rowmill.feed.run.cache_protocol import Request
 from rowmill.feed.run.chunk_buffer import Read
 from rowmill.sources.files.paths import local_path
 from rowmill.store import files
-from rowmill.store.cache.cache_directory import default_folder, free_bytes, make_room, own_folder, stale
-from rowmill.store.format import BUILDING, FORMAT, Shape, by_dtype
+from rowmill.store.cache.cache_directory import default_folder, make_room, own_folder, stale
+from rowmill.store.cache.tier_policy import choose_tier
+from rowmill.store.format import BUILDING, FORMAT, StoreShape, by_dtype
 from rowmill.store.store import Store
 from rowmill.store.verify import verify
 from rowmill.store.write_through import WriteThrough, keep
@@ -47,17 +48,19 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Cache:
+class CacheSettings:
     """A user's wish: a folder, or None for whatever fits; and how many bytes all stores in the folder may take."""
 
     folder: Path | None
     limit: int | None = None
 
-    def bind(self, request: Request) -> Kept:
-        return Kept(self, request)
+    def bind(self, request: Request) -> TableCache:
+        return TableCache(self, request)
 
 
-def open_cache(cache: str | os.PathLike[str] | None, cache_size: int | float | str | None = None) -> Cache | None:
+def open_cache(
+    cache: str | os.PathLike[str] | None, cache_size: int | float | str | None = None
+) -> CacheSettings | None:
     """What the `cache` and `cache_size` of a loader mean: a folder, "auto", or None for no cache."""
     limit = None if cache_size is None else parse_bytes(cache_size, "cache_size")
     if cache is None:
@@ -67,48 +70,28 @@ def open_cache(cache: str | os.PathLike[str] | None, cache_size: int | float | s
     if not isinstance(cache, str | os.PathLike) or cache == "":
         raise ArgumentError(f"cache={cache!r}; wanted a folder, 'auto', or None")
     files.check_system()
-    return Cache(None if cache == "auto" else local_path(cache, "cache").expanduser().absolute(), limit)
+    return CacheSettings(None if cache == "auto" else local_path(cache, "cache").expanduser().absolute(), limit)
 
 
-class Kept:
+class TableCache:
     """The store of one table, as one loader sees it: opened when it is needed, and given up when it fails."""
 
-    def __init__(self, cache: Cache, request: Request) -> None:
+    def __init__(self, cache: CacheSettings, request: Request) -> None:
         self._cache, self._request = cache, request
-        self._widest = Shape(by_dtype(request.layout), request.rows, request.lists)
+        self._widest = StoreShape(by_dtype(request.layout), request.rows, request.lists)
         self.shape = self._widest.narrow  # until a value turns up that does not fit
-        self.tier, self.why = self._choose()
+        self.tier, self.why = choose_tier(request, cache.folder, cache.limit)
         self._store: Store | None = None
         self._finishing: ThreadGroup | None = None
         self._lock = Lock()
         self._warned = False
-
-    def _choose(self) -> tuple[str, str]:
-        """Where the rows will be: "memory", "disk" or "source"; and why not somewhere better."""
-        request, need = self._request, self._request.nbytes
-        if request.problem and self._cache.folder is not None:
-            raise ArgumentError(f"cache= with {request.problem}; wanted a loader without; leave one of them out")
-        if request.problem:
-            return "source", request.problem
-        if not request.rows:
-            return "source", "the table has no rows"
-        if self._cache.folder is not None:
-            return "disk", ""
-        if need <= request.memory // 4:  # batches and decoding take the other three, see feed/memory/budget.py
-            return "memory", ""
-        room = free_bytes(default_folder())
-        if need * 1.05 > room:
-            return "source", f"{bytes_text(need)} fit neither in memory nor in the {bytes_text(room)} free on disk"
-        if self._cache.limit is not None and need > self._cache.limit:
-            return "source", f"{bytes_text(need)} are more than cache_size"
-        return "disk", ""
 
     @property
     def name(self) -> Path:
         """Where the complete store is, or will be."""
         return self._name_of(self.shape)
 
-    def _name_of(self, shape: Shape) -> Path:
+    def _name_of(self, shape: StoreShape) -> Path:
         folder, narrow = self._cache.folder or default_folder(), shape != self._widest
         return folder / f"{self._request.place[:12]}-{self._request.key[:20]}-{FORMAT}{'n' if narrow else ''}"
 
@@ -124,14 +107,14 @@ class Kept:
         firsts = [0, *accumulate(fragment_rows)]
         self._renew()
 
-        def read(fragment: int, start: int, rows: int) -> Iterator[Dealer]:
+        def read(fragment: int, start: int, rows: int) -> Iterator[RowSource]:
             return self._read(firsts[fragment], start, rows, partial(decode, fragment))
 
         return read
 
     def _read(
         self, before: int, start: int, rows: int, decode: Callable[[int, int], Iterator[Columns]]
-    ) -> Iterator[Dealer]:
+    ) -> Iterator[RowSource]:
         """Rows `start` and on of a fragment that has `before` rows of the table before it."""
         end = start + rows
         for found in self._stored(before + start, rows):
@@ -148,7 +131,7 @@ class Kept:
                 yield WriteThrough(store, first, columns, partial(self._stop_writing, store))
             first += columns.rows
 
-    def _stored(self, first: int, rows: int) -> Iterator[Dealer]:
+    def _stored(self, first: int, rows: int) -> Iterator[RowSource]:
         """These rows from the store, if it has all of them; they end early where it turns out to be damaged."""
         store = self._store
         if store is None:
@@ -354,7 +337,7 @@ class Kept:
         elif store.shape != self._widest:
             self._begin_anew(store, self._widest)
 
-    def _begin_anew(self, store: Store, shape: Shape, warn: Callable[[], None] = lambda: None) -> None:
+    def _begin_anew(self, store: Store, shape: StoreShape, warn: Callable[[], None] = lambda: None) -> None:
         with self._lock:
             if self._store is not store:
                 return  # another thread was faster
