@@ -138,11 +138,11 @@ class Dataset(Displayed):
         return table_summary(self.source, self.schema)
 
     def with_schema(self, schema: Schema) -> Dataset:
-        """The same rows, described by another schema (its tags and properties)."""
+        """This dataset described by another schema (its tags and properties)."""
         return self._like(self.source, schema)
 
     def with_tags(self, tags: Mapping[str, str | Iterable[str]]) -> Dataset:
-        """The same rows with tags added: `with_tags({"label": Tags.TARGET})`."""
+        """This dataset with tags added: `with_tags({"label": Tags.TARGET})`."""
         changed = Schema(self.schema[name].with_tags(new) for name, new in tags.items())
         return self._like(self.source, self.schema + changed)
 
@@ -289,7 +289,7 @@ class Dataset(Displayed):
         )  # fmt: skip
 
     def repartition(self, npartitions: int | None = None, partition_size: int | str | None = None) -> Dataset:
-        """The same rows in the same order, in partitions of equal size: so many, or of so many bytes."""
+        """This dataset in the same order, in partitions of equal size: so many, or of so many bytes."""
         if (npartitions is None) == (partition_size is None):
             raise ArgumentError("give one of npartitions and partition_size")
         if npartitions is None:

@@ -30,7 +30,7 @@ def parse_bytes(size: int | float | str, what: str) -> int:
 
 
 def parse_memory(size: int | float | str) -> int:
-    """The same, where a number between 0 and 1 is a fraction of this machine's memory."""
+    """A memory setting in bytes, where a number between 0 and 1 is a fraction of this machine's memory."""
     if isinstance(size, float) and 0 < size < 1:
         return int(size * total_memory())
     return parse_bytes(size, "memory")

@@ -236,7 +236,7 @@ class Loaders(DataLoaders):
     """fastai's `DataLoaders` of a training and a validation loader."""
 
     def new_empty(self) -> Loaders:
-        """The same loaders without their rows: what `Learner.export` keeps."""
+        """These loaders without their rows: what `Learner.export` keeps."""
         empty = [loader.new(Dataset(loader._given.empty(), schema=loader._given.schema)) for loader in self.loaders]
         for loader in empty:
             loader.is_stripped = True

@@ -159,7 +159,7 @@ def _check_shards(sharding: Any, rows: int) -> None:
 
 
 def _ahead(batches: Iterator[Any]) -> Iterator[Any]:
-    """The same batches; two more are already on their way to the device. JAX copies and computes while we go on."""
+    """Pass batches on; two more are already on their way to the device. JAX copies and computes while we go on."""
     try:
         waiting: deque[Any] = deque()
         for batch in batches:

@@ -224,7 +224,7 @@ class Collate_Fn:  # noqa: N801 - the name that its users know
 
 
 def put_batch_on_device(batch: Any, DEVICE: Any = "cpu") -> Any:  # noqa: N803
-    """The same structure with every tensor on the device; pinned on the way to a GPU."""
+    """A copy of the structure with every tensor on the device; pinned on the way to a GPU."""
     device = torch.device(DEVICE)
     if isinstance(batch, TensorDict):
         return batch.to(device)

@@ -85,7 +85,7 @@ class Report:
                 yield picture
 
     def write_png(self, folder: str | PathLike[str]) -> list[Path]:
-        """The same pictures as PNG files in a folder, numbered in the page's order. Needs matplotlib."""
+        """Write the pictures as PNG files in a folder, numbered in the page's order. Needs matplotlib."""
         target = local_path(folder, "folder")
         with writing(target):
             target.mkdir(parents=True, exist_ok=True)

@@ -28,7 +28,7 @@ _MOST = 256  # files open at once
 
 
 def recut(source: Source, pieces: int) -> JoinedSource:
-    """The same rows in the same order in `pieces` partitions of equal size (within a row)."""
+    """The rows in their order, in `pieces` partitions of equal size (within a row)."""
     total = sum(f.rows for f in source.fragments)
     edges = [total * i // pieces for i in range(pieces + 1)]
     return JoinedSource(source, source.fragments, [b - a for a, b in pairwise(edges)])
@@ -58,7 +58,7 @@ def group_by_hash(source: Source, keys: Sequence[str], pieces: int, progress: bo
 
 
 def group_by_folder(source: Any, keys: Sequence[str], pieces: int | None) -> JoinedSource | None:
-    """The same without moving a row, where `key=value` folders hold the keys already; None where they do not."""
+    """Rows grouped by keys that `key=value` folders hold already, without moving one; None where they do not."""
     files: Files | None = getattr(source, "files", None)
     if files is None or not files.hive or not all(k in values for values in files.hive for k in keys):
         return None

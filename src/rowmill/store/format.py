@@ -42,7 +42,7 @@ class StoreShape:
 
     @cached_property
     def narrow(self) -> StoreShape:
-        """The same with int32 for int64, which is enough for most ids: two fifths fewer bytes of a Criteo row."""
+        """This shape with int32 for int64, which is enough for most ids: two fifths fewer bytes of a Criteo row."""
         narrow = replace(self.layout, matrices=tuple(map(_narrow, self.layout.matrices)))
         return replace(self, layout=by_dtype(narrow))
 
@@ -196,7 +196,7 @@ def tensordict_meta(entries: dict[str, tuple[np.dtype[Any], list[int]]], batch: 
 
 
 def by_dtype(layout: Layout) -> Layout:
-    """The same columns with one matrix for each dtype: a row read at random is then in as few places as can be.
+    """These columns with one matrix for each dtype: a row read at random is then in as few places as can be.
 
     A label that stands in a file of its own costs a line of memory, and so a sixth of the time of a Criteo row.
     """

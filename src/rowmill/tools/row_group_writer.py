@@ -95,7 +95,7 @@ def _row_groups(recipe: Recipe, start: int, stop: int, group_rows: int) -> Itera
 
 
 def _ahead(items: Iterator[Any]) -> Iterator[Any]:
-    """The same items, the next one made by another thread while this one is used."""
+    """Pass items on, the next one made by another thread while this one is used."""
     with ThreadPoolExecutor(1, thread_name_prefix="rowmill-synthetic-rows") as pool:
         coming = pool.submit(next, items, None)
         while (item := coming.result()) is not None:

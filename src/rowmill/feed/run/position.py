@@ -23,7 +23,7 @@ _unfinished: dict[int, weakref.ref[Any]] = {}  # no WeakSet: that runs code wher
 
 
 def track_position(batches: Iterator[T], position: Position) -> Iterator[T]:
-    """The same batches; the position says how many of them have been handed out."""
+    """Pass batches on; the position says how many of them have been handed out."""
     for number in [number for number, found in list(_unfinished.items()) if found() is None]:
         _unfinished.pop(number, None)  # never begun
     number = next(_numbers)

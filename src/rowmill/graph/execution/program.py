@@ -183,7 +183,7 @@ class _Compiler:
         return {n: pl.col(prefix + n) if isinstance(value, Call) else value for n, value in values.items()}
 
     def _kept(self, values: Values, prefix: str) -> Values:
-        """The same columns, computed once and put into the frame."""
+        """These columns, computed once and put into the frame."""
         costly = {name: expr for name, expr in values.items() if not _is_plain(expr)}
         if costly:
             self._steps.append(ColumnStep({prefix + name: expr for name, expr in costly.items()}))

@@ -34,7 +34,7 @@ class Tensors(Protocol):
         ...
 
     def shaped(self, tensor: Any, shape: tuple[int, ...]) -> Any:
-        """The same values in another shape."""
+        """These values in another shape."""
         ...
 
     def strings(self, name: str, array: Array) -> Any:

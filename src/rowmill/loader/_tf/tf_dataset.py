@@ -24,7 +24,7 @@ def as_dataset(batches: Callable[[], Iterator[Any]], sample: Any, length: int, *
 
 
 def of_matrices(batches: Callable[[], Iterator[Batch]], form: Any, length: int, *, upright: bool) -> Any:
-    """The same for batches of numbers only: matrices come from Python, and columns are cut out of them in the graph."""
+    """A dataset of batches of numbers only: matrices come from Python, and columns are cut out of them in the graph."""
     matrices = form.selection.layout.matrices
     sides = Transposer(matrices)
 

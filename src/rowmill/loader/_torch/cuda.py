@@ -150,7 +150,7 @@ def _use_on(stream: Any, tensor: torch.Tensor) -> None:
 
 
 def each_tensor(batch: Any, function: Callable[[torch.Tensor], Any]) -> Any:
-    """The same structure with the function applied to every tensor in it."""
+    """A copy of the structure with the function applied to every tensor in it."""
     if isinstance(batch, torch.Tensor):
         return function(batch)
     if isinstance(batch, dict):

@@ -148,7 +148,7 @@ class Batches(Dataset[Any]):
         return start, self._one_by_one(start, items)
 
     def _one_by_one(self, start: int, items: list[Any]) -> list[Array]:
-        """The same, slowly, to find the item that is not like the others."""
+        """Convert items one by one, to find the item that is not like the others."""
         count = len(items)
         arrays = [np.empty((count, *leaf.shape), leaf.dtype) for leaf in self.form.leaves]
         for place in range(count):

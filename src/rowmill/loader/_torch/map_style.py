@@ -180,7 +180,7 @@ class MapStyle(TorchDataset[Any]):
         return {n: a.view(bool) if self._dtypes[n] == np.dtype(bool) else a for n, a in arrays.items()}
 
     def _decode_forked(self, fragment: Fragment) -> dict[str, Array]:
-        """The same without Polars, whose threads a fork does not copy."""
+        """Read rows without Polars, whose threads a fork does not copy."""
         read = getattr(self._source, "read_arrow", None)
         if read is None:
             raise ForkedError(

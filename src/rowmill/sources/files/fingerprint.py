@@ -41,7 +41,7 @@ def stamp_pins(files: Files, pins: Pins, *values: object) -> tuple[str, str]:
 
 
 def stamp_frame(frame: pl.DataFrame) -> tuple[str, str]:
-    """The same for a table in memory, which is nowhere: all of its values count."""
+    """Stamp of a table in memory: its schema and a hash of all values."""
     try:
         content = hashlib.sha256(frame.hash_rows(seed=0).to_numpy().tobytes()).hexdigest()
     except pl.exceptions.PolarsError:

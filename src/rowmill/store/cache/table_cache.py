@@ -228,7 +228,7 @@ class TableCache:
             self._finishing.join()
 
     def watched(self, batches: Iterator[T]) -> Iterator[T]:
-        """The same batches; when they end, a store that has become full is completed beside the training loop."""
+        """Pass batches on; when they end, a store that has become full is completed beside the training loop."""
         try:
             yield from batches
         finally:
