@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from rowmill.tools import cut, draws, recipes, synthetic
+from rowmill.tools import random_columns, recipes, row_group_writer, synthetic
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def cache() -> Path:
 
 def _kept(name: str, rows: int, files: int, make: Callable[[Path], list[Path]]) -> tuple[Path, ...]:
     """The files of a table that is in the cache, or is made now. A table made by older code is removed."""
-    code = b"".join(Path(module.__file__ or "").read_bytes() for module in (recipes, draws, cut))
+    code = b"".join(Path(module.__file__ or "").read_bytes() for module in (recipes, random_columns, row_group_writer))
     folder = cache() / f"{name}-{zlib.crc32(code):08x}"
     for old in set(cache().glob(f"{name}-????????")) - {folder}:
         shutil.rmtree(old)

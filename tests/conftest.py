@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from rowmill.feed.feed import THREAD_NAME
+from rowmill.feed.run.pipeline import THREAD_NAME
 
 
 def feed_threads() -> list[threading.Thread]:

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from rowmill import Workflow, ops
-from rowmill.interrupts import KeepInterrupts, interruptible
+from rowmill._system.interrupts import KeepInterrupts, interruptible
 from rowmill.loader.torch import Loader
 from tests.conftest import make_table
 
@@ -113,7 +113,7 @@ def test_polars_does_not_replace_an_interrupt_that_is_pending():
     exception and says that the dtype is unknown. Whatever Polars does, the call ends with KeyboardInterrupt."""
     program = """
 import polars as pl
-from rowmill.interrupts import interruptible
+from rowmill._system.interrupts import interruptible
 
 wide = pl.Struct({str(number): pl.Int64 for number in range(3_000)})
 

@@ -8,7 +8,7 @@ from rowmill import Dataset, Workflow, ops
 from rowmill.errors import ArgumentError, DtypeError, RowmillError, StartedError
 from rowmill.loader import numpy as array_loader
 from rowmill.loader.torch import Loader
-from rowmill.sources.thrift import parse_footer
+from rowmill.sources.parquet.thrift import parse_footer
 
 
 def test_a_number_of_more_than_64_bits_in_a_footer_is_damage():

@@ -8,9 +8,9 @@ from __future__ import annotations
 import builtins
 from os import PathLike
 
-from rowmill.sources.paths import local_path
+from rowmill.sources.files.paths import local_path
 from rowmill.store import files
-from rowmill.store.shelf import Entry, default_folder, entries
+from rowmill.store.cache.cache_directory import Entry, default_folder, entries
 
 __all__ = ["Entry", "clear", "list"]
 

@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from numpy.random import Generator, Philox
 
-from rowmill.display import Displayed, Rows
+from rowmill._system.display import Displayed, DisplayRows
+from rowmill._system.forked import check_fork
+from rowmill._system.interrupts import interruptible
+from rowmill._system.sizes import parse_bytes, partition_bytes
 from rowmill.errors import ArgumentError, DtypeError
-from rowmill.forked import check_fork
-from rowmill.interrupts import interruptible
 from rowmill.schema import ColumnSchema, Schema
 from rowmill.sinks.export import to_parquet, validate
 from rowmill.sinks.files import Shuffle
 from rowmill.sinks.parquet import WriteOptions
 from rowmill.sinks.rearrange import group_by_folder, group_by_hash, join, lazy, recut
-from rowmill.sizes import parse_bytes, partition_bytes
-from rowmill.sources.frames import LazySource
+from rowmill.sources.frames.frame_source import LazySource
+from rowmill.sources.frames.pandas_frames import check_backend, pandas_frame
+from rowmill.sources.frames.pandas_index import unlisted_schema
+from rowmill.sources.frames.partitions import Partitions
 from rowmill.sources.names import columns as columns_of
 from rowmill.sources.open import open_source, stored_schema
-from rowmill.sources.pandas_frames import check_backend, pandas_frame
-from rowmill.sources.pandas_index import unlisted_schema
-from rowmill.sources.partitions import Partitions
 from rowmill.sources.source import Fragment, Source, fit_fragments
 from rowmill.sources.summary import table_summary
 from rowmill.utils import global_dask_client
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from rowmill.loader.torch_map import MapStyle
+    from rowmill.loader._torch.map_style import MapStyle
 
 
 class Dataset(Displayed):
@@ -134,15 +134,15 @@ class Dataset(Displayed):
     def __len__(self) -> int:
         return self.num_rows
 
-    def _display(self) -> tuple[str, Rows]:
+    def _display(self) -> tuple[str, DisplayRows]:
         return table_summary(self.source, self.schema)
 
     def with_schema(self, schema: Schema) -> Dataset:
-        """The same rows, described by another schema (its tags and properties)."""
+        """This dataset described by another schema (its tags and properties)."""
         return self._like(self.source, schema)
 
     def with_tags(self, tags: Mapping[str, str | Iterable[str]]) -> Dataset:
-        """The same rows with tags added: `with_tags({"label": Tags.TARGET})`."""
+        """This dataset with tags added: `with_tags({"label": Tags.TARGET})`."""
         changed = Schema(self.schema[name].with_tags(new) for name, new in tags.items())
         return self._like(self.source, self.schema + changed)
 
@@ -239,7 +239,7 @@ class Dataset(Displayed):
         types: Parquet's footers and frames tell where there are nulls; numbers and flags of other data (CSV, the
         result of a workflow) are read once to see it, unless a `dtype_backend` is given.
         """
-        from rowmill.sources.dask import to_dask
+        from rowmill.sources.frames.dask_source import to_dask
 
         names = self._names(columns)
         fragments = self.to_iter(names, shuffle=shuffle, seed=seed).fragments
@@ -289,7 +289,7 @@ class Dataset(Displayed):
         )  # fmt: skip
 
     def repartition(self, npartitions: int | None = None, partition_size: int | str | None = None) -> Dataset:
-        """The same rows in the same order, in partitions of equal size: so many, or of so many bytes."""
+        """This dataset in the same order, in partitions of equal size: so many, or of so many bytes."""
         if (npartitions is None) == (partition_size is None):
             raise ArgumentError("give one of npartitions and partition_size")
         if npartitions is None:
@@ -349,7 +349,7 @@ class Dataset(Displayed):
         Pass `collate_fn=view.collate` to make batches without touching single rows. With a complete `cache`, rows are
         copied from it. For shuffled epochs over large tables `Loader` is many times faster.
         """
-        from rowmill.loader.torch_map import MapStyle
+        from rowmill.loader._torch.map_style import MapStyle
 
         return MapStyle(self, columns, targets, nulls=nulls, memory=memory, cache=cache, cache_size=cache_size)
 

@@ -13,32 +13,32 @@ from typing import Any
 
 import polars as pl
 
+from rowmill._system.display import Displayed, DisplayRows
+from rowmill._system.forked import check_fork
+from rowmill._system.interrupts import interruptible
+from rowmill._system.sizes import cores, parse_bytes, parse_memory
 from rowmill.dataset import Dataset
-from rowmill.display import Displayed, Rows
 from rowmill.engines.engine import Engine
 from rowmill.engines.local import LocalEngine
 from rowmill.errors import ArgumentError, FittedRowsWarning, NotFittedError, warn
-from rowmill.forked import check_fork
-from rowmill.graph.draw import Picture
-from rowmill.graph.folder import DEFAULT_LIMIT
-from rowmill.graph.job import FitJob
+from rowmill.graph.display.picture import Picture
+from rowmill.graph.display.steps_text import steps_text
+from rowmill.graph.execution.fit_job import FitJob
+from rowmill.graph.execution.fitted_rows import has_fitted_rows
+from rowmill.graph.execution.row_types import as_rows
+from rowmill.graph.execution.transform import Transformation, missing
 from rowmill.graph.node import Apply, Named, Node, Select, as_node, walk
 from rowmill.graph.operator import Fitted, StatOperator
-from rowmill.graph.recognise import has_fitted_rows
 from rowmill.graph.resolve import Resolved
-from rowmill.graph.rows import as_rows
-from rowmill.graph.steps_text import steps_text
-from rowmill.graph.transform import Transformation, missing
-from rowmill.interrupts import interruptible
+from rowmill.graph.saved.folder import DEFAULT_LIMIT
 from rowmill.schema import Schema
-from rowmill.sizes import cores, parse_bytes, parse_memory
-from rowmill.sources.fingerprint import of_rows
-from rowmill.sources.frames import FrameSource
-from rowmill.sources.paths import local_path
+from rowmill.sources.files.fingerprint import of_rows
+from rowmill.sources.files.paths import local_path
+from rowmill.sources.frames.frame_source import FrameSource
 from rowmill.sources.source import Fragment, Source, fit_fragments
-from rowmill.sources.transformed import SpooledSource, TransformedSource
+from rowmill.sources.wrap.transformed import SpooledSource, TransformedSource
 from rowmill.utils import global_dask_client
-from rowmill.whole import whole_partitions
+from rowmill.whole_partitions import whole_partitions
 
 _SLICE_COPIES = 6  # of a slice of rows: as read, as made, as measured, and what decoding and allocators take
 
@@ -64,7 +64,7 @@ class Workflow(Displayed):
         self._learnt_rows: int | None = None  # how many rows they have
         self._known: Transformation | None = None
 
-    def _display(self) -> tuple[str, Rows]:
+    def _display(self) -> tuple[str, DisplayRows]:
         state, known = "fitted" if self.fitted else "not fitted", self._known
         counts = "" if known is None else f", {len(known.input_schema)} columns in, {len(known.output_schema)} out"
         return f"Workflow: {state}{counts}", [(line,) for line in steps_text(self.output_node)]
@@ -314,7 +314,7 @@ class Workflow(Displayed):
 
     def _identity(self) -> tuple[str, str]:
         """The fingerprint, and what it cannot tell of a function."""
-        from rowmill.graph.save import fingerprint
+        from rowmill.graph.saved.save import fingerprint
 
         return fingerprint(self.output_node, self._fitted, self._removed)
 
@@ -324,7 +324,7 @@ class Workflow(Displayed):
 
         `modules_byvalue`, by which NVTabular saves code, is refused.
         """
-        from rowmill.graph.save import save
+        from rowmill.graph.saved.save import save
 
         if modules_byvalue is not None:
             raise ArgumentError(
@@ -350,7 +350,7 @@ class Workflow(Displayed):
         `functions`: the functions that its operators use, by the name they were saved under. `max_bytes`: how much
         memory its tables and settings may take; sizes are checked before anything is parsed or decompressed.
         """
-        from rowmill.graph.load import load, loading
+        from rowmill.graph.saved.load import load, loading
         from rowmill.ops import OPERATORS
 
         path = local_path(path, "path")

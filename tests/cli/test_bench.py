@@ -4,13 +4,13 @@ from dataclasses import MISSING, fields, replace
 import polars as pl
 import pytest
 
+from rowmill._system.sizes import cores
 from rowmill.cli.bench import CEILING, OURS, costly, limit
 from rowmill.dataset import Dataset
-from rowmill.feed.stats import RunReport
+from rowmill.feed.report.run_stats import RunReport
 from rowmill.report.report import Report
 from rowmill.report.table import measure_table
-from rowmill.sizes import cores
-from rowmill.tools.pace import Pace
+from rowmill.tools.throughput import Pace
 
 
 def paces(ours, bound):

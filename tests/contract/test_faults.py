@@ -38,21 +38,23 @@ def gone(seconds: float = 1.0) -> bool:
     return not feed_threads()
 
 
-STAGES = ["read", "prepare", "places", "deal", "tensors"]
+STAGES = ["read", "prepare", "places", "copy", "tensors"]
 KINDS = [ValueError, OSError, MemoryError, SystemExit, KeyboardInterrupt, GeneratorExit]
 
 
 def test_any_error_at_any_stage_reaches_the_loop_within_a_second(table, monkeypatch, capsys):
     """The real pipeline, with one call of one stage replaced by a failure, at a random moment."""
-    from rowmill.feed import feed, layout, pack, plan
-    from rowmill.sources.parquet import ParquetSource
+    from rowmill.feed.order import plan
+    from rowmill.feed.pack import pack_columns, selection
+    from rowmill.feed.run import pipeline
+    from rowmill.sources.parquet.parquet_source import ParquetSource
 
     targets = {
         "read": (ParquetSource, "read"),
-        "prepare": (layout.Selection, "prepare"),
+        "prepare": (selection.Selection, "prepare"),
         "places": (plan.Chunk, "places"),
-        "deal": (pack.Columns, "deal"),
-        "tensors": (feed.Filling, "batch"),
+        "copy": (pack_columns.Columns, "copy_rows"),
+        "tensors": (pipeline.ChunkBuffer, "batch"),
     }
     rng, count, slowest = random.Random(0), 0, 0.0
     for number in range(TIMES + 40):
@@ -182,9 +184,9 @@ EXIT = textwrap.dedent("""
     import os, sys
     import pyarrow.parquet
     import rowmill
-    import rowmill.sources.parquet
-    from rowmill.feed.layout import Selector
-    from rowmill.feed.stream import Stream
+    import rowmill.sources.parquet.parquet_source
+    from rowmill.feed.pack.selection import Selector
+    from rowmill.feed.run.stream import Stream
 
     def leave_in_the_middle(batches):
         data = rowmill.Dataset(sys.argv[1])

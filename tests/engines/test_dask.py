@@ -100,7 +100,7 @@ def test_the_client_that_dask_has_and_one_that_is_closed():
 
 
 def test_large_vocabularies_stay_on_the_workers(client, raw):
-    from rowmill.graph.job import FitJob
+    from rowmill.graph.execution.fit_job import FitJob
 
     workflow = Workflow(["C1", "C6"] >> ops.Categorify())
     here = Workflow(["C1", "C6"] >> ops.Categorify()).fit(Dataset(raw))

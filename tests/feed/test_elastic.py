@@ -9,7 +9,7 @@ import torch
 
 import rowmill
 from rowmill.errors import ArgumentError, StateError
-from rowmill.feed.plan import Plan
+from rowmill.feed.order.plan import Plan
 from rowmill.loader.torch import MASK, Loader
 from tests.conftest import make_table, write_files
 from tests.feed.test_plan import delivered

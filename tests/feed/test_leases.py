@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from rowmill.feed.block import Layout, Matrix, Memory, Pool
+from rowmill.feed.memory.block import Layout, Matrix, Memory, Pool
 
 
 def address(array):

@@ -6,8 +6,9 @@ import pytest
 
 import rowmill
 from rowmill.errors import StateError
-from rowmill.feed import memory, stream
-from rowmill.feed.memory import Budget
+from rowmill.feed.memory import budget
+from rowmill.feed.memory.budget import Budget
+from rowmill.feed.run import stream
 from rowmill.loader.torch import Loader
 
 GB = 10**9
@@ -53,7 +54,7 @@ def loader(data, **options):
 
 def of_machine(monkeypatch, cores, gigabytes):
     monkeypatch.setattr(stream, "cores", lambda: cores)
-    monkeypatch.setattr(memory, "total_memory", lambda: gigabytes * GB)
+    monkeypatch.setattr(budget, "total_memory", lambda: gigabytes * GB)
 
 
 def test_ranks_on_different_machines_agree(tmp_path, monkeypatch):

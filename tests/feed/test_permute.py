@@ -3,7 +3,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from rowmill.feed import permute
+from rowmill.feed.order import permute
 
 
 def digest(array) -> str:

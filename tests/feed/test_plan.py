@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rowmill.errors import ArgumentError
-from rowmill.feed.feed import tasks
-from rowmill.feed.plan import Plan
+from rowmill.feed.order.plan import Plan
+from rowmill.feed.run.pipeline import tasks
 
 
 def delivered(plan: Plan, epoch: int = 0) -> tuple[list[list[tuple[int, int]]], int]:

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from rowmill.graph.functions import letters_of
+from rowmill.graph.saved.function_digest import letters_of
 
 MADE = """
 import dataclasses, functools, math

@@ -13,8 +13,8 @@ import pytest
 
 from rowmill import Workflow, ops
 from rowmill.errors import ArgumentError, RowmillError, UnknownFunctionError, WorkflowFileError
-from rowmill.graph import load as loading
-from rowmill.graph import save as saving
+from rowmill.graph.saved import load as loading
+from rowmill.graph.saved import save as saving
 from tests.ops.samples import FUNCTIONS, SAMPLES, double, table
 
 FRAME = table(60)
@@ -368,7 +368,7 @@ def test_loading_can_reach_no_code(tmp_path):
     import ast
     import inspect
 
-    from rowmill.graph import codec
+    from rowmill.graph.saved import codec
 
     for module in (saving, loading, codec):
         tree = ast.parse(inspect.getsource(module))

@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 
 from rowmill import Workflow, ops
-from rowmill.graph import save as saving
+from rowmill.graph.saved import save as saving
 from tests.hostile.expressions import EXPRESSIONS, FRAME
 from tests.ops.samples import SAMPLES, table
 

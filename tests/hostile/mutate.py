@@ -124,7 +124,7 @@ def mutated(data: bytes, dice: random.Random) -> bytes:
 
 def flipped_page(data: bytes, dice: random.Random) -> bytes:
     """A copy with one bit of a page flipped: never one of the footer or of a page header."""
-    from rowmill.sources.thrift import page_header, parse_footer
+    from rowmill.sources.parquet.thrift import page_header, parse_footer
 
     start = footer_start(data)
     _, groups = parse_footer(data[start:-8])

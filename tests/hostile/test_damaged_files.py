@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from rowmill.sources.thrift import page_header, parse_footer
+from rowmill.sources.parquet.thrift import page_header, parse_footer
 from tests.hostile.counts import count
 from tests.hostile.mutate import write
 

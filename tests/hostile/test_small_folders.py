@@ -11,7 +11,7 @@ import pytest
 
 from rowmill import Workflow, ops
 from rowmill.errors import ArgumentError, WorkflowFileError
-from rowmill.graph import save as saving
+from rowmill.graph.saved import save as saving
 from tests.hostile.crafted import lit, seal
 
 FRAME = pl.DataFrame({"a": range(30), "s": [f"word {i}" for i in range(30)]})

@@ -11,7 +11,7 @@ import zlib
 
 import pytest
 
-from rowmill.store import layout
+from rowmill.store import format
 from tests.hostile.common import snapshot, visitors
 from tests.hostile.counts import count
 from tests.store.common import digest, epochs, lists_folder, settle, stream
@@ -211,7 +211,7 @@ def damaged(text, dice):
     summed = dice.random() < 0.5
     if summed:
         content.pop("sha256", None)
-        content["sha256"] = layout._sum(content)
+        content["sha256"] = format._sum(content)
     made = json.dumps(content).encode()
     if how == 2:
         key, _, rest = made.partition(b",")

@@ -15,9 +15,9 @@ import pytest
 
 from rowmill import Workflow, ops
 from rowmill.errors import ArgumentError, RowmillError, WorkflowFileError
-from rowmill.graph import save as saving
-from rowmill.graph.expression_table import TABLE
-from rowmill.graph.expressions import load_expression, save_expression
+from rowmill.graph.saved import save as saving
+from rowmill.graph.saved.expression_table import TABLE
+from rowmill.graph.saved.expressions import load_expression, save_expression
 from tests.hostile.counts import count
 from tests.hostile.crafted import Maker, lit, parquet, polars_expressions
 from tests.hostile.expressions import EXPRESSIONS, FRAME

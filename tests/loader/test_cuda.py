@@ -11,11 +11,11 @@ import torch
 
 import rowmill
 from rowmill.errors import ArgumentError
-from rowmill.feed.block import Batch
-from rowmill.feed.layout import Selector
-from rowmill.feed.stream import Stream as Feed
+from rowmill.feed.memory.block import Batch
+from rowmill.feed.pack.selection import Selector
+from rowmill.feed.run.stream import Stream as Feed
+from rowmill.loader._torch.cuda import AHEAD, as_tensor, transferred
 from rowmill.loader.torch import Loader
-from rowmill.loader.torch_cuda import AHEAD, as_tensor, transferred
 
 
 class Event:

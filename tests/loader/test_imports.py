@@ -10,8 +10,8 @@ ALLOWED = {
     "numpy": set(),
     "torch": {"torch"},
     "jax": {"jax"},
-    "keras_stream": set(),
-    "keras_loaders": set(),
+    "_keras.keras_loader": set(),
+    "_keras.loaders": set(),
     "feature_columns": set(),
 }
 

@@ -8,9 +8,9 @@ import pytest
 import rowmill
 from rowmill import Dataset, Workflow, ops
 from rowmill.engines.engine import fold
-from rowmill.graph.job import FitJob
+from rowmill.graph.execution.fit_job import FitJob
 from rowmill.graph.node import Apply, walk
-from rowmill.sources.frames import FrameSource, cut
+from rowmill.sources.frames.frame_source import FrameSource, cut
 from rowmill.sources.types import schema_of
 from tests.ops.samples import FUNCTIONS, SAMPLES, table
 

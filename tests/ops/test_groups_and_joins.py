@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-import rowmill.whole
+import rowmill.whole_partitions
 from rowmill import Dataset, Workflow, ops
 from rowmill.errors import ArgumentError, ColumnError, DtypeError, PartitionWarning
 
@@ -35,7 +35,7 @@ def test_a_table_of_several_partitions_is_grouped_as_a_whole(events):
 
 
 def test_a_table_too_large_for_that_is_warned_of(events, monkeypatch):
-    monkeypatch.setattr(rowmill.whole, "LARGEST", 10)
+    monkeypatch.setattr(rowmill.whole_partitions, "LARGEST", 10)
     workflow = Workflow(["u", "x"] >> ops.Groupby(groupby_cols="u", aggs="sum"))
     with pytest.warns(PartitionWarning, match=r"Groupby looks at one partition.*shuffle_by_keys\(\['u'\]\)"):
         assert workflow.transform(events).num_rows == 6

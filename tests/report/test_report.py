@@ -8,7 +8,7 @@ import pytest
 
 import rowmill
 from rowmill.errors import MissingExtraError
-from rowmill.feed.stats import MOMENTS, Moment, RunReport, Stats
+from rowmill.feed.report.run_stats import MOMENTS, Moment, RunReport, Stats
 from rowmill.loader.torch import Loader, TorchAsyncItr
 from rowmill.report import Report, of_dataset, of_loader, open_loader
 from rowmill.report.loading import joined

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from rowmill import Dataset
 from rowmill.errors import ArgumentError, ColumnError, DataFileError, SchemaDriftError
-from rowmill.sources import csv_index
+from rowmill.sources.csv import row_index
 from rowmill.sources.source import Fragment
 
 
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Blocks and pieces so small that every border case happens."""
-    monkeypatch.setattr(csv_index, "_BLOCK", 64)
-    monkeypatch.setattr(csv_index, "_ROWS", 5)
+    monkeypatch.setattr(row_index, "_BLOCK", 64)
+    monkeypatch.setattr(row_index, "_ROWS", 5)
 
 
 def make(tmp_path, text, name="a.csv"):
@@ -59,8 +59,8 @@ def test_counts_and_rows_agree_with_polars(tmp_path_factory, rows, end):
     text = frame.write_csv(quote_style="always")
     path.write_bytes((text if end else text.rstrip("\n")).encode())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_index, "_BLOCK", 16)
-        patch.setattr(csv_index, "_ROWS", 3)
+        patch.setattr(row_index, "_BLOCK", 16)
+        patch.setattr(row_index, "_ROWS", 3)
         dataset = Dataset(path, dtypes={"t": "string", "n": "int64"})
         assert dataset.num_rows == len(rows)
         assert dataset.to_polars()["n"].to_list() == [n for n, _ in rows]

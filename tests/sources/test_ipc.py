@@ -14,9 +14,9 @@ import pytest
 from rowmill import Dataset
 from rowmill.errors import DataFileError, MemoryLimitError, SchemaDriftError
 from rowmill.loader.torch import Loader
-from rowmill.sources.ipc import IpcSource
-from rowmill.sources.ipc_batches import batch_sizes
-from rowmill.sources.paths import Files
+from rowmill.sources.files.paths import Files
+from rowmill.sources.ipc.batch_sizes import batch_sizes
+from rowmill.sources.ipc.ipc_source import IpcSource
 from rowmill.sources.source import Fragment
 
 FRAME = pl.DataFrame({"a": range(100), "s": [f"t{i}" for i in range(100)], "l": [[i] for i in range(100)]})

@@ -12,7 +12,7 @@ from pyarrow.fs import LocalFileSystem
 
 from rowmill import Dataset
 from rowmill.errors import ColumnError, DataFileError
-from rowmill.sources.arrow import read_parquet_rows, stream_parquet_rows
+from rowmill.sources.parquet.arrow_reader import read_parquet_rows, stream_parquet_rows
 from rowmill.sources.source import Fragment
 
 
@@ -194,7 +194,7 @@ def test_a_file_that_is_written_again_is_not_read_on(tmp_path):
 
 
 def test_what_is_kept_of_footers_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr("rowmill.sources.scans.MOST_CELLS", 10)
+    monkeypatch.setattr("rowmill.sources.parquet.scan_cache.MOST_CELLS", 10)
     for number in range(6):
         pl.DataFrame({"a": [number] * 8, "b": 0}).write_parquet(tmp_path / f"{number}.parquet", row_group_size=4)
     source = Dataset(tmp_path).source

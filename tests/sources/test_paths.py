@@ -8,7 +8,7 @@ import pytest
 
 from rowmill import Dataset
 from rowmill.errors import ArgumentError, DataFileError, NoFilesError
-from rowmill.sources.paths import find_files, local_path
+from rowmill.sources.files.paths import find_files, local_path
 
 
 def write(path: Path, value: int, **more) -> None:

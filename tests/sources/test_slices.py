@@ -69,11 +69,11 @@ def test_no_slice_is_larger_than_it_may_be(path):
 
 def test_parts_of_a_large_row_group_are_read_from_one_copy(path, monkeypatch):
     """The file is streamed once, however many parts are read; the copy goes with the dataset."""
-    from rowmill.sources import arrow
+    from rowmill.sources.parquet import arrow_reader
 
     streamed = []
-    stream = arrow.stream_parquet_rows
-    monkeypatch.setattr(arrow, "stream_parquet_rows", lambda *a, **k: (streamed.append(a), stream(*a, **k))[1])
+    stream = arrow_reader.stream_parquet_rows
+    monkeypatch.setattr(arrow_reader, "stream_parquet_rows", lambda *a, **k: (streamed.append(a), stream(*a, **k))[1])
     data = Dataset(path)
     for start in range(600, 4_600, 400):
         list(read_slices(data.source, Fragment(0, start, 100), ["l"], 1 << 20))

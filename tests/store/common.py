@@ -7,9 +7,9 @@ import numpy as np
 import polars as pl
 
 from rowmill import Dataset
-from rowmill.feed.layout import Selector
-from rowmill.feed.stream import Stream
-from rowmill.store.cache import open_cache
+from rowmill.feed.pack.selection import Selector
+from rowmill.feed.run.stream import Stream
+from rowmill.store.cache.table_cache import open_cache
 from tests.conftest import make_table, write_files
 
 THOROUGH = os.environ.get("ROWMILL_THOROUGH") == "1"

@@ -10,7 +10,7 @@ import pytest
 
 from rowmill import Dataset
 from rowmill.errors import ArgumentError, CacheWarning
-from rowmill.feed import pack
+from rowmill.feed.pack import pack_columns
 from rowmill.loader.torch import Loader, TorchAsyncItr
 from tests.conftest import make_table, write_files
 from tests.store.common import digest, epochs, lists_folder, settle, stream, table_with_lists
@@ -44,7 +44,7 @@ def test_the_same_bytes_as_without(tmp_path, settings):
 @pytest.mark.parametrize("row_group", [9000, 700])
 def test_pieces_of_many_strips(tmp_path, monkeypatch, row_group, last):
     """Packed, dealt, summed and written 256 rows at a time; the sums are those of whole pieces."""
-    monkeypatch.setattr(pack, "TILE_BYTES", 1)
+    monkeypatch.setattr(pack_columns, "TILE_BYTES", 1)
     frame = make_table(9003)
     ids = np.append(np.arange(9002), last)
     write_files(tmp_path / "table", frame.with_columns(pl.Series("id", ids)), files=2, row_group=row_group)
@@ -147,7 +147,7 @@ def test_the_tiers_of_auto_give_the_same_and_say_which(tmp_path, monkeypatch):
     in_memory = stream(folder, "auto", memory="4MB")
     assert epochs(in_memory, 3) == large
     assert "in memory, 100% there" in in_memory.kept.text()
-    monkeypatch.setattr("rowmill.store.cache.free_bytes", lambda folder: 1000)
+    monkeypatch.setattr("rowmill.store.cache.tier_policy.free_bytes", lambda folder: 1000)
     streamed = stream(folder, "auto", memory="600kB")
     assert epochs(streamed, 3) == wanted
     assert "none: rows are read from their source" in streamed.kept.text()

@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 
 from rowmill import Dataset
-from rowmill.store.read import summed
-from rowmill.store.windows import HUGE
+from rowmill.store.huge_page_writer import HUGE
+from rowmill.store.mapped_rows import summed
 from tests.conftest import make_table, write_files
 from tests.store.common import digest, lists_folder, settle, stream, table_with_lists
 

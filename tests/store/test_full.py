@@ -103,7 +103,7 @@ def test_resume_at_every_batch(stored):
     batches = [digest([batch]) for batch in whole.batches()]
     for cut in range(len(batches) + 1):
         begun = full(stored)
-        counted = begun.counted(begun.batches())
+        counted = begun.track(begun.batches())
         for _ in range(cut):
             next(counted)
         state = begun.state_dict()

@@ -17,7 +17,7 @@ PROGRAM = textwrap.dedent("""
             delattr(module, name)
     warnings.simplefilter("error")
     import rowmill
-    from rowmill import handles
+    from rowmill._system import handles
     from rowmill.loader.torch import Loader
 
     data = rowmill.Dataset(sys.argv[1])

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rowmill.errors import ArgumentError
-from rowmill.tools import cut, recipes, synthetic
-from rowmill.tools.draws import hashed
+from rowmill.tools import recipes, row_group_writer, synthetic
+from rowmill.tools.random_columns import hashed
 
 ROWS = 60_000  # not a multiple of a block
 
@@ -178,7 +178,7 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(recipes.Criteo, "block", fail_late)
     with pytest.raises(OSError, match="disk full"):
-        synthetic.criteo(tmp_path, 2 * cut.BLOCK + 5, files=2, seed=9)
+        synthetic.criteo(tmp_path, 2 * row_group_writer.BLOCK + 5, files=2, seed=9)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import rowmill
-from rowmill.cli import bench, demo, look, prepare, stores
+from rowmill.cli import bench, demo, inspect, prepare, stores
 
 app = typer.Typer(
     name="rowmill",
@@ -34,7 +34,8 @@ def rowmill_command(
 
 
 for command in (
-    demo.demo, look.inspect, look.plan, bench.bench, look.report, prepare.fit, prepare.transform, prepare.convert,
+    demo.demo, inspect.inspect, inspect.plan, bench.bench, inspect.report,
+    prepare.fit, prepare.transform, prepare.convert,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(stores.app, name="cache")

@@ -7,16 +7,16 @@ from typing import Annotated
 
 import typer
 
-from rowmill.cli import shown
+from rowmill._system.progress import progress_bar
+from rowmill.cli import console
 from rowmill.dataset import Dataset
 from rowmill.errors import ArgumentError
-from rowmill.progress import progress_bar
-from rowmill.report import counted
+from rowmill.report import plural
 from rowmill.report.limits import limit_text
 from rowmill.report.loading import loadable
 from rowmill.schema import Schema
-from rowmill.tools import pace
-from rowmill.tools.pace import Pace
+from rowmill.tools import throughput
+from rowmill.tools.throughput import Pace
 
 NEAR = 0.7  # from this share of the ceiling on, decoding is what limits
 
@@ -24,45 +24,44 @@ CEILING, OURS, STOCK = "decoding alone", "Rowmill, shuffled", "stock DataLoader"
 
 
 def bench(
-    path: shown.Path_,
-    engine: shown.Engine = None,
-    batch_size: shown.BatchSize = 65_536,
-    columns: shown.Columns = None,
+    path: console.Path_,
+    engine: console.Engine = None,
+    batch_size: console.BatchSize = 65_536,
+    columns: console.Columns = None,
     seconds: Annotated[float, typer.Option(min=0.01, help="How long each of the three is measured.")] = 4,
-    json: shown.Json = False,
+    json: console.Json = False,
 ) -> None:
     """Measure what this machine reaches on these files: decoding alone, Rowmill, the stock DataLoader."""
     data = Dataset(path, engine)
     if not data.num_rows:
         raise ArgumentError(f"{path} has no rows; wanted some to load")
-    chosen = shown.names(columns) or loadable(data.schema)
+    chosen = console.names(columns) or loadable(data.schema)
     paces: dict[str, Pace] = {}
     tenths = int(10 * seconds)
     with progress_bar(CEILING, tenths) as passed:
-        paces[CEILING] = pace.decode(data, chosen, seconds=seconds, passed=passed)
+        paces[CEILING] = throughput.decode(data, chosen, seconds=seconds, passed=passed)
     with progress_bar(OURS, tenths) as passed:
-        paces[OURS] = pace.rowmill(data, chosen, batch_size, seconds=seconds, passed=passed)
+        paces[OURS] = throughput.rowmill(data, chosen, batch_size, seconds=seconds, passed=passed)
     with progress_bar(STOCK, tenths) as passed:
-        stock = pace.stock(data, chosen, batch_size, seconds=seconds, passed=passed)
+        stock = throughput.stock(data, chosen, batch_size, seconds=seconds, passed=passed)
     if stock is not None:
         paces[STOCK] = stock
     told = limit(paces, costly=costly(data.schema, chosen))
     if json:
         found = {name: {"rows_per_second": p.rows_per_second, "busy": p.busy} for name, p in paces.items()}
-        shown.emit({"columns": chosen, "batch_size": batch_size, "paces": found, "limit": told})
+        console.emit({"columns": chosen, "batch_size": batch_size, "paces": found, "limit": told})
         return
     figures = ("rows/s", "of decoding", "cores busy")
-    table = shown.table(
-        f"{counted(len(chosen), 'column')}, batches of {counted(batch_size, 'row')}", "", *figures, right=figures
+    table = console.table(
+        f"{plural(len(chosen), 'column')}, batches of {plural(batch_size, 'row')}", "", *figures, right=figures
     )
     for name, each in paces.items():
         share = each.rows_per_second / paces[CEILING].rows_per_second
         table.add_row(name, f"{each.rows_per_second:,.0f}", f"{share:.0%}", f"{each.busy:.0%}")
-    shown.show(table, told)
-    if stock is not None and data.num_rows > pace.STOCK_ROWS:
-        shown.show(
-            f"[dim]The stock DataLoader had the first {pace.STOCK_ROWS:,} rows in memory; reading is not counted.[/]"
-        )
+    console.show(table, told)
+    if stock is not None and data.num_rows > throughput.STOCK_ROWS:
+        rows = f"{throughput.STOCK_ROWS:,}"
+        console.show(f"[dim]The stock DataLoader had the first {rows} rows in memory; reading is not counted.[/]")
 
 
 def costly(schema: Schema, columns: Sequence[str]) -> bool:

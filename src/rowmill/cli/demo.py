@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from rowmill.cli import shown
+from rowmill.cli import console
 
 
 def demo(
     which: Annotated[str, typer.Argument(help="race (the stock DataLoader against Rowmill) or memmap.")] = "race",
     output: Annotated[
-        Path, typer.Option("--output", "-o", parser=shown.output_path, help="Folder for tables and pictures.")
+        Path, typer.Option("--output", "-o", parser=console.output_path, help="Folder for tables and pictures.")
     ] = Path("demo-output"),
     rows: Annotated[int | None, typer.Option(help="Rows of the table that is raced on.")] = None,
     scale: Annotated[float | None, typer.Option(help="Items to be mapped, in times of the usual number.")] = None,

@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 import rowmill
-from rowmill.cli import shown
+from rowmill.cli import console
 from rowmill.errors import ArgumentError
-from rowmill.report import counted
+from rowmill.report import plural
 
 app = typer.Typer(help="Show or remove the stores that loaders keep on disk.", no_args_is_help=True)
 Folder = Annotated[
@@ -28,29 +28,29 @@ def _check(folder: Path | None) -> None:
 
 
 @app.command("list")
-def list_(folder: Folder = None, json: shown.Json = False) -> None:
+def list_(folder: Folder = None, json: console.Json = False) -> None:
     """Show the stores of a cache folder, the one not used for the longest time first."""
     _check(folder)
     entries = rowmill.cache.list(folder)
     if json:
-        shown.emit([{**asdict(entry), "path": str(entry.path)} for entry in entries])
+        console.emit([{**asdict(entry), "path": str(entry.path)} for entry in entries])
         return
-    table = shown.table("Stores", "used", "size", "rows", "state", "made from", "path", right=("size", "rows"))
+    table = console.table("Stores", "used", "size", "rows", "state", "made from", "path", right=("size", "rows"))
     for entry in entries:
         used = datetime.fromtimestamp(entry.used).strftime("%Y-%m-%d %H:%M")
         rows = "" if entry.rows is None else f"{entry.rows:,}"
         state = "complete" if entry.complete else "begun"
         table.add_row(used, f"{entry.nbytes / 1e6:,.1f} MB", rows, state, entry.source, str(entry.path))
-    shown.show(table if entries else "No stores.")
+    console.show(table if entries else "No stores.")
 
 
 @app.command()
-def clear(folder: Folder = None, json: shown.Json = False) -> None:
+def clear(folder: Folder = None, json: console.Json = False) -> None:
     """Remove all stores of a cache folder that no process is using."""
     _check(folder)
     removed = rowmill.cache.clear(folder)
     if json:
-        shown.emit({"removed": removed, "left": len(rowmill.cache.list(folder))})
+        console.emit({"removed": removed, "left": len(rowmill.cache.list(folder))})
     else:
         left = len(rowmill.cache.list(folder))
-        shown.show(f"Removed {counted(removed, 'store')}; {left:,} {'is' if left == 1 else 'are'} left, in use.")
+        console.show(f"Removed {plural(removed, 'store')}; {left:,} {'is' if left == 1 else 'are'} left, in use.")

@@ -14,11 +14,11 @@ from typing import Any
 
 import polars as pl
 
+from rowmill._system.progress import progress_bar
 from rowmill.engines.engine import Job, fold
 from rowmill.errors import writing
-from rowmill.progress import progress_bar
+from rowmill.sources.files.temporary_files import Keeper, temporary_folder
 from rowmill.sources.source import Fragment
-from rowmill.sources.spool import Keeper, temporary_folder
 from rowmill.statistics.statistic import Statistic
 from rowmill.statistics.table import Table
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rowmill._system.progress import progress_bar
+from rowmill._system.threads import Cancel, run_threads
 from rowmill.engines.engine import Job
-from rowmill.progress import progress_bar
 from rowmill.sources.source import Fragment
-from rowmill.threads import Cancel, run_threads
 
 
 @dataclass(frozen=True)

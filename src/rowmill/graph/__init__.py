@@ -1,0 +1,1 @@
+"""Workflow graphs: selectors, nodes and operators. Knows no particular operator."""

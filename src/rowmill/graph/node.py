@@ -129,12 +129,12 @@ class Node:
     @property
     def graph(self) -> Any:
         """The picture of the graph up to this node."""
-        from rowmill.graph.draw import Picture
+        from rowmill.graph.display.picture import Picture
 
         return Picture(self)
 
     def __repr__(self) -> str:
-        from rowmill.graph.steps_text import steps_text
+        from rowmill.graph.display.steps_text import steps_text
 
         return " + ".join(steps_text(self))
 

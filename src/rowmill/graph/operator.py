@@ -153,7 +153,7 @@ class Operator(metaclass=_Applicable):
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         """The columns made. Before fitting (`fitted` is None) only their descriptions are used."""
         if self._is_users:
-            from rowmill.graph.alone import made_by_user
+            from rowmill.graph.standalone import made_by_user
 
             return made_by_user(self, inputs)[1]
         return one_per_column(inputs, lambda column, value: (column, value))
@@ -161,7 +161,7 @@ class Operator(metaclass=_Applicable):
     def shared(self, inputs: Inputs, fitted: Fitted | None) -> Mapping[str, Value]:
         """Columns that several outputs are computed from; they are there as inputs of these names."""
         if self._is_users:
-            from rowmill.graph.alone import made_by_user
+            from rowmill.graph.standalone import made_by_user
 
             return made_by_user(self, inputs)[0]
         return {}
@@ -177,13 +177,13 @@ class Operator(metaclass=_Applicable):
         A class of your own overrides it: `col_selector.names` are the columns to use, `df` is a pandas frame, and a
         frame with a row for each of its rows comes back. It is called with an empty frame first, to see the columns.
         """
-        from rowmill.graph.alone import transform_alone
+        from rowmill.graph.standalone import transform_alone
 
         return transform_alone(self, col_selector, df)
 
     def compute_output_schema(self, input_schema: Schema, col_selector: Any, prev_output_schema: Any = None) -> Schema:
         """The columns that the operator makes of the selected columns of a table."""
-        from rowmill.graph.alone import schema_alone
+        from rowmill.graph.standalone import schema_alone
 
         return schema_alone(self, input_schema, col_selector)
 
@@ -193,7 +193,7 @@ class Operator(metaclass=_Applicable):
 
     def output_column_names(self, col_selector: Any) -> ColumnSelector:
         """The names of the columns that the operator makes of the selected ones."""
-        from rowmill.graph.alone import schema_alone
+        from rowmill.graph.standalone import schema_alone
 
         selector = as_selector(col_selector)
         needs = [as_selector(each).names for each in needs_of(self) if not isinstance(each, Node)]

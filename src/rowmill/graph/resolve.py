@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from rowmill.errors import ArgumentError, ColumnError, closest
-from rowmill.graph.failures import typed
+from rowmill.graph.execution.failures import typed
 from rowmill.graph.node import Apply, Concat, Named, Node, Only, Select, Without, walk
 from rowmill.graph.node import Group as GroupNode
 from rowmill.graph.operator import Fitted, Inputs, Operator, Output, StatOperator

@@ -25,15 +25,15 @@ except ImportError as error:
 
 from rowmill.dataset import Dataset
 from rowmill.errors import ArgumentError, ColumnError, closest
-from rowmill.feed.block import Batch
-from rowmill.feed.layout import Nulls, Selector
-from rowmill.feed.sample import Weights
-from rowmill.feed.stream import Shuffle, Stream
-from rowmill.loader.settings import Prepares, named_or_tagged, opened
-from rowmill.loader.torch_cuda import as_tensor
-from rowmill.loader.torch_stream import TorchStream, torch_ranks
+from rowmill.feed.memory.block import Batch
+from rowmill.feed.order.weighted_sampling import Weights
+from rowmill.feed.pack.selection import Nulls, Selector
+from rowmill.feed.run.stream import Shuffle, Stream
+from rowmill.loader._base.arguments import Prepares, named_or_tagged, opened
+from rowmill.loader._torch.cuda import as_tensor
+from rowmill.loader._torch.torch_loader import TorchStream, torch_ranks
 from rowmill.schema import Tags
-from rowmill.store.cache import open_cache
+from rowmill.store.cache.table_cache import open_cache
 
 __all__ = ["Loader", "Loaders", "dataloaders"]
 
@@ -236,7 +236,7 @@ class Loaders(DataLoaders):
     """fastai's `DataLoaders` of a training and a validation loader."""
 
     def new_empty(self) -> Loaders:
-        """The same loaders without their rows: what `Learner.export` keeps."""
+        """These loaders without their rows: what `Learner.export` keeps."""
         empty = [loader.new(Dataset(loader._given.empty(), schema=loader._given.schema)) for loader in self.loaders]
         for loader in empty:
             loader.is_stripped = True

@@ -16,22 +16,30 @@ except ImportError as error:
     raise ImportError("rowmill.loader.jax needs JAX; pip install 'rowmill[jax]'") from error
 
 from rowmill.errors import ArgumentError
-from rowmill.feed.block import Batch
-from rowmill.feed.layout import Nulls
-from rowmill.feed.plan import Last
-from rowmill.feed.ranks import Ranks
-from rowmill.feed.sample import Weights
-from rowmill.feed.stream import Shuffle, Stream, Table
-from rowmill.loader.batches import DictBatches
-from rowmill.loader.declared_shapes import declared_shapes
-from rowmill.loader.init_arguments import keep_arguments
-from rowmill.loader.lists import Lists, checked_limits
-from rowmill.loader.narrow_columns import dict_arguments
-from rowmill.loader.settings import MASK, Prepares, checked_transforms, given_ranks, last_batch, opened, transformed
-from rowmill.loader.streamed import Streamed
-from rowmill.loader.tensors_jax import JaxTensors, is_narrow
+from rowmill.feed.memory.block import Batch
+from rowmill.feed.order.plan import Last
+from rowmill.feed.order.ranks import Ranks
+from rowmill.feed.order.weighted_sampling import Weights
+from rowmill.feed.pack.selection import Nulls
+from rowmill.feed.run.stream import Shuffle, Stream, Table
+from rowmill.loader._base.arguments import (
+    MASK,
+    Prepares,
+    checked_transforms,
+    given_ranks,
+    last_batch,
+    opened,
+    transformed,
+)
+from rowmill.loader._base.batch_formats import DictBatches
+from rowmill.loader._base.declared_shapes import declared_shapes
+from rowmill.loader._base.init_arguments import keep_arguments
+from rowmill.loader._base.lists import Lists, checked_limits
+from rowmill.loader._base.loader import Streamed
+from rowmill.loader._base.narrow_columns import dict_arguments
+from rowmill.loader._jax.tensors import JaxTensors, is_narrow
 from rowmill.schema import Schema
-from rowmill.store.cache import open_cache
+from rowmill.store.cache.table_cache import open_cache
 
 __all__ = ["Loader"]
 
@@ -133,7 +141,7 @@ class Loader(Streamed):
         return dict_arguments(schema, self.target_names, self._form.weight)
 
     def _epoch_batches(self) -> Iterator[Any]:
-        return self._stream.counted(_ahead(self._batches(self._stream.batches())))
+        return self._stream.track(_ahead(self._batches(self._stream.batches())))
 
     def _tensors(self, batch: Batch) -> Any:
         features, *rest = self._form.tensors(batch)
@@ -151,7 +159,7 @@ def _check_shards(sharding: Any, rows: int) -> None:
 
 
 def _ahead(batches: Iterator[Any]) -> Iterator[Any]:
-    """The same batches; two more are already on their way to the device. JAX copies and computes while we go on."""
+    """Pass batches on; two more are already on their way to the device. JAX copies and computes while we go on."""
     try:
         waiting: deque[Any] = deque()
         for batch in batches:

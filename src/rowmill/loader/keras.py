@@ -17,32 +17,32 @@ except ImportError as error:
     raise ImportError(f"rowmill.loader.keras needs {needs}; pip install 'rowmill[keras]' and a backend") from error
 
 from rowmill.errors import DtypeError
-from rowmill.feed.block import Matrix
-from rowmill.loader.feature_workflow import make_feature_column_workflow
-from rowmill.loader.keras_loaders import DictLoader, MadeStream, SequenceLoader
-from rowmill.loader.keras_validater import validated
-from rowmill.loader.lists import Form
-from rowmill.loader.tensors import NumpyTensors, Tensors
+from rowmill.feed.memory.block import Matrix
+from rowmill.loader._base.lists import Form
+from rowmill.loader._base.tensors import NumpyTensors, Tensors
+from rowmill.loader._keras.feature_workflow import make_feature_column_workflow
+from rowmill.loader._keras.loaders import BackendLoader, DictLoader, SequenceLoader
+from rowmill.loader._keras.validater import validated
 
 __all__ = ["KerasSequenceLoader", "KerasSequenceValidater", "Loader", "make_feature_column_workflow"]
 
 
-class OfBackend(MadeStream):
+class KerasBackend(BackendLoader):
     """Tensors of the backend that Keras runs on."""
 
     def _make(self, matrices: Sequence[Matrix], *, upright: bool, device: Any) -> Tensors:
         backend = keras.backend.backend()
         if backend == "tensorflow":
-            from rowmill.loader.tensors_tf import FromGenerator, TfTensors
+            from rowmill.loader._tf.tensors import FromGenerator, TfTensors
 
             self._cheap = FromGenerator(matrices, upright=upright)
             return TfTensors(matrices, upright=upright, device=device)
         if backend == "torch":
-            from rowmill.loader.tensors_torch import TorchTensors
+            from rowmill.loader._torch.tensors import TorchTensors
 
             return TorchTensors(matrices, upright=upright)
         if backend == "jax":
-            from rowmill.loader.tensors_jax import ForCompiled, JaxTensors, on_cpu
+            from rowmill.loader._jax.tensors import ForCompiled, JaxTensors, on_cpu
 
             if on_cpu():  # where a compiled step takes NumPy arrays at less cost than it takes to make others of them
                 self._cheap = ForCompiled(matrices, upright=upright)
@@ -58,12 +58,12 @@ class OfBackend(MadeStream):
     def _narrow(self) -> bool:
         if keras.backend.backend() != "jax":
             return False
-        from rowmill.loader.tensors_jax import is_narrow
+        from rowmill.loader._jax.tensors import is_narrow
 
         return is_narrow()
 
 
-class KerasSequenceLoader(OfBackend, SequenceLoader, keras.utils.PyDataset):
+class KerasSequenceLoader(KerasBackend, SequenceLoader, keras.utils.PyDataset):
     """As `rowmill.loader.tensorflow.KerasSequenceLoader`, with tensors of Keras's backend.
 
     List columns are ragged on TensorFlow, and `name__values` and `name__offsets` elsewhere.
@@ -82,7 +82,7 @@ class KerasSequenceLoader(OfBackend, SequenceLoader, keras.utils.PyDataset):
         return "ragged" if keras.backend.backend() == "tensorflow" else "offsets"
 
 
-class Loader(OfBackend, DictLoader, keras.utils.PyDataset):
+class Loader(KerasBackend, DictLoader, keras.utils.PyDataset):
     """As `rowmill.loader.tensorflow.Loader`, with tensors of Keras's backend."""
 
 

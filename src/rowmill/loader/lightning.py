@@ -16,9 +16,9 @@ except ImportError as error:
     raise ImportError("rowmill.loader.lightning needs Lightning; pip install 'rowmill[lightning]'") from error
 
 from rowmill.errors import ArgumentError
-from rowmill.feed.stream import Shuffle, Table
+from rowmill.feed.run.stream import Shuffle, Table
+from rowmill.loader._torch.torch_loader import TorchStream
 from rowmill.loader.torch import Loader
-from rowmill.loader.torch_stream import TorchStream
 
 __all__ = ["DataModule", "Epochs"]
 

@@ -14,22 +14,22 @@ from typing import Any, Literal
 import numpy as np
 
 from rowmill.errors import ArgumentError, DtypeError
-from rowmill.feed.block import Batch
-from rowmill.feed.layout import Nulls
-from rowmill.feed.plan import Last
-from rowmill.feed.ranks import Ranks
-from rowmill.feed.sample import Weights
-from rowmill.feed.stream import Shuffle, Stream
-from rowmill.loader.batches import DictBatches
-from rowmill.loader.declared_shapes import declared_shapes
-from rowmill.loader.init_arguments import keep_arguments
-from rowmill.loader.lists import Lists, checked_limits
-from rowmill.loader.narrow_columns import dict_arguments
-from rowmill.loader.settings import Prepares, checked_transforms, given_ranks, last_batch, opened, transformed
-from rowmill.loader.streamed import Streamed
-from rowmill.loader.tensors import NumpyTensors
+from rowmill.feed.memory.block import Batch
+from rowmill.feed.order.plan import Last
+from rowmill.feed.order.ranks import Ranks
+from rowmill.feed.order.weighted_sampling import Weights
+from rowmill.feed.pack.selection import Nulls
+from rowmill.feed.run.stream import Shuffle, Stream
+from rowmill.loader._base.arguments import Prepares, checked_transforms, given_ranks, last_batch, opened, transformed
+from rowmill.loader._base.batch_formats import DictBatches
+from rowmill.loader._base.declared_shapes import declared_shapes
+from rowmill.loader._base.init_arguments import keep_arguments
+from rowmill.loader._base.lists import Lists, checked_limits
+from rowmill.loader._base.loader import Streamed
+from rowmill.loader._base.narrow_columns import dict_arguments
+from rowmill.loader._base.tensors import NumpyTensors
 from rowmill.schema import Schema
-from rowmill.store.cache import open_cache
+from rowmill.store.cache.table_cache import open_cache
 
 __all__ = ["Loader", "LoaderBase"]
 

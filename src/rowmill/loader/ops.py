@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from rowmill.errors import ArgumentError, ColumnError, closest
-from rowmill.feed.block import Array
-from rowmill.loader.lists import LIST_ENDINGS
-from rowmill.loader.settings import MASK, names_of
+from rowmill.feed.memory.block import Array
+from rowmill.loader._base.arguments import MASK, names_of
+from rowmill.loader._base.lists import LIST_ENDINGS
 from rowmill.schema import ColumnSchema, Schema, Tags
 
 __all__ = ["EmbeddingOperator", "Padding"]

@@ -26,6 +26,9 @@ except ImportError as error:
     needs = "PyTorch" if (error.name or "").startswith("torch") else "tensordict"
     raise ImportError(f"rowmill.loader.tensordict needs {needs}; pip install 'rowmill[tensordict]'") from error
 
+from rowmill._system.interrupts import interruptible
+from rowmill._system.progress import progress_bar
+from rowmill._system.threads import Writer
 from rowmill.errors import (
     ArgumentError,
     DamagedStoreError,
@@ -37,19 +40,16 @@ from rowmill.errors import (
     system_error,
     writing,
 )
-from rowmill.feed.block import Array, Block, Blocks
-from rowmill.feed.stored import as_rows
-from rowmill.interrupts import interruptible
-from rowmill.loader.items import Batches, Form, fetched, form_of
-from rowmill.loader.torch_cuda import each_tensor
-from rowmill.progress import progress_bar
-from rowmill.sources.paths import local_path
+from rowmill.feed.memory.block import Array, Block, Blocks
+from rowmill.feed.run.cache_protocol import as_rows
+from rowmill.loader._torch.cuda import each_tensor
+from rowmill.loader._torch.item_schema import Batches, Form, fetched, form_of
+from rowmill.sources.files.paths import local_path
 from rowmill.store import files
-from rowmill.store.layout import BUILDING, FORMAT, Shape
-from rowmill.store.shelf import own_folder
+from rowmill.store.cache.cache_directory import own_folder
+from rowmill.store.format import BUILDING, FORMAT, StoreShape
 from rowmill.store.store import Store
 from rowmill.store.verify import verify
-from rowmill.threads import Writer
 
 __all__ = ["Collate_Fn", "MappedItems", "dataset_to_tensordict", "put_batch_on_device"]
 
@@ -84,7 +84,7 @@ def dataset_to_tensordict(
     key = _letters(place, fingerprint if fingerprint is not None else _sampled(ds, form, rows))
     home = _home(folder)
     name = home / f"{place[:12]}-{key[:20]}-{FORMAT}"
-    shape = Shape(form.layout, rows)
+    shape = StoreShape(form.layout, rows)
     store = _opened(shape, name)
     if not store.complete:
         _fill(store, ds, form, batch_size, num_workers, progress)
@@ -173,7 +173,7 @@ class MappedItems(Dataset[Any]):
         numbers = as_rows(rows, len(self))
         layout, room = self._shape.layout, max(1, len(numbers))
         block = Block.new(layout, room)
-        self.store.gathered(numbers).deal(0, np.arange(len(numbers), dtype=np.uint32), Blocks([block]))
+        self.store.gathered(numbers).copy_rows(0, np.arange(len(numbers), dtype=np.uint32), Blocks([block]))
         leaves = zip(self.form.leaves, block.matrices, strict=True)
         return self.form.filled([leaf.restored(matrix[: len(numbers)]) for leaf, matrix in leaves])
 
@@ -224,7 +224,7 @@ class Collate_Fn:  # noqa: N801 - the name that its users know
 
 
 def put_batch_on_device(batch: Any, DEVICE: Any = "cpu") -> Any:  # noqa: N803
-    """The same structure with every tensor on the device; pinned on the way to a GPU."""
+    """A copy of the structure with every tensor on the device; pinned on the way to a GPU."""
     device = torch.device(DEVICE)
     if isinstance(batch, TensorDict):
         return batch.to(device)
@@ -259,7 +259,7 @@ def as_tensordict(
     return TensorDict(found, batch_size=[rows])
 
 
-def _opened(shape: Shape, name: Path) -> Store:
+def _opened(shape: StoreShape, name: Path) -> Store:
     """The store of this name: complete and whole, or one to be filled."""
     for _ in range(3):
         try:
@@ -274,7 +274,7 @@ def _opened(shape: Shape, name: Path) -> Store:
     raise StoreError(f"{name} changes while it is opened; wait for the other process to end")
 
 
-def _looked_up(shape: Shape, name: Path) -> Store | None:
+def _looked_up(shape: StoreShape, name: Path) -> Store | None:
     """The store of this name; None if a damaged one was removed, or another process has just completed it."""
     building = name.with_name(name.name + BUILDING)
     try:

@@ -16,15 +16,15 @@ try:
 except ImportError as error:
     raise ImportError("rowmill.loader.tensorflow needs TensorFlow; pip install 'rowmill[tensorflow]'") from error
 
-from rowmill.feed.block import Matrix
-from rowmill.loader.feature_workflow import make_feature_column_workflow
-from rowmill.loader.keras_loaders import DictLoader, MadeStream, SequenceLoader
-from rowmill.loader.keras_validater import validated
-from rowmill.loader.lists import Form
-from rowmill.loader.tensors import Tensors
-from rowmill.loader.tensors_tf import FromGenerator, TfTensors
-from rowmill.loader.tf_data import as_dataset, of_matrices
-from rowmill.loader.tf_memory import limit_memory
+from rowmill.feed.memory.block import Matrix
+from rowmill.loader._base.lists import Form
+from rowmill.loader._base.tensors import Tensors
+from rowmill.loader._keras.feature_workflow import make_feature_column_workflow
+from rowmill.loader._keras.loaders import BackendLoader, DictLoader, SequenceLoader
+from rowmill.loader._keras.validater import validated
+from rowmill.loader._tf.gpu_memory import limit_memory
+from rowmill.loader._tf.tensors import FromGenerator, TfTensors
+from rowmill.loader._tf.tf_dataset import as_dataset, of_matrices
 
 __all__ = ["KerasSequenceLoader", "KerasSequenceValidater", "Loader", "make_feature_column_workflow"]
 
@@ -33,7 +33,7 @@ limit_memory(tf)  # the document's contract: before TensorFlow initialises, so w
 _IS_LEGACY = not hasattr(tf.keras.utils, "PyDataset")
 
 
-class OfTensorFlow(MadeStream):
+class TensorFlowBackend(BackendLoader):
     """Tensors of TensorFlow, for iteration, for Keras and for `tf.data`."""
 
     _AHEAD = 16 if _IS_LEGACY else 0  # Keras 2 asks from a pool of threads if `fit` is given workers
@@ -61,20 +61,20 @@ class OfTensorFlow(MadeStream):
         if self._stream.last == "short" and not self._maps and not layout.loose:
             upright = isinstance(self, SequenceLoader)
             return of_matrices(
-                lambda: self._stream.counted(self._stream.batches()), self._form, self._left(), upright=upright
+                lambda: self._stream.track(self._stream.batches()), self._form, self._left(), upright=upright
             )
         sample = self.peek()
         parts = 1 if len(sample) == 2 and sample[1] is None else len(sample)  # tf.data has no None
 
         def batches() -> Iterator[Any]:
-            return (batch[:parts] for batch in self._stream.counted(self._cheaply()))
+            return (batch[:parts] for batch in self._stream.track(self._cheaply()))
 
         constant = self._stream.last != "short" and not self._maps and not layout.ragged
         rows = self._stream.batch_size if constant else None
         return as_dataset(batches, sample[:parts], self._left(), rows=rows)
 
 
-class KerasSequenceLoader(OfTensorFlow, SequenceLoader, tf.keras.utils.Sequence):
+class KerasSequenceLoader(TensorFlowBackend, SequenceLoader, tf.keras.utils.Sequence):
     """Batches `(features, labels)` for `model.fit`: a dict of tensors `[N, 1]`, and labels `[N, 1]`.
 
     `paths_or_dataset`: files, a folder, a pattern or a `Dataset`. Columns are named by `feature_columns` (of
@@ -97,7 +97,7 @@ class KerasSequenceLoader(OfTensorFlow, SequenceLoader, tf.keras.utils.Sequence)
         return "ragged"
 
 
-class Loader(OfTensorFlow, DictLoader, tf.keras.utils.Sequence):
+class Loader(TensorFlowBackend, DictLoader, tf.keras.utils.Sequence):
     """Batches `(features, target)`: a dict of tensors `[N]`, each column in its own dtype and in the order given.
 
     As `rowmill.loader.torch.Loader`: without `columns` all columns of the schema, `targets` by default those tagged

@@ -16,17 +16,12 @@ except ImportError as error:
     raise ImportError("rowmill.loader.torch needs PyTorch; pip install 'rowmill[torch]'") from error
 
 from rowmill.errors import ArgumentError, ColumnError
-from rowmill.feed.block import Batch
-from rowmill.feed.layout import Nulls, Selector
-from rowmill.feed.plan import Last
-from rowmill.feed.sample import Weights
-from rowmill.feed.stream import Shuffle, Stream, Table
-from rowmill.loader.declared_shapes import declared_shapes
-from rowmill.loader.dict_columns import DictColumns, weight_column
-from rowmill.loader.init_arguments import keep_arguments
-from rowmill.loader.lists import check_made_names, checked_limits
-from rowmill.loader.narrow_columns import dict_arguments, group_arguments
-from rowmill.loader.settings import (
+from rowmill.feed.memory.block import Batch
+from rowmill.feed.order.plan import Last
+from rowmill.feed.order.weighted_sampling import Weights
+from rowmill.feed.pack.selection import Nulls, Selector
+from rowmill.feed.run.stream import Shuffle, Stream, Table
+from rowmill.loader._base.arguments import (
     MASK,
     Prepares,
     checked_transforms,
@@ -36,11 +31,16 @@ from rowmill.loader.settings import (
     opened,
     transformed,
 )
-from rowmill.loader.torch_cuda import as_tensor
-from rowmill.loader.torch_lists import Lists
-from rowmill.loader.torch_stream import TorchStream, torch_ranks
+from rowmill.loader._base.declared_shapes import declared_shapes
+from rowmill.loader._base.dict_columns import DictColumns, weight_column
+from rowmill.loader._base.init_arguments import keep_arguments
+from rowmill.loader._base.lists import check_made_names, checked_limits
+from rowmill.loader._base.narrow_columns import dict_arguments, group_arguments
+from rowmill.loader._torch.cuda import as_tensor
+from rowmill.loader._torch.list_tensors import ListTensors
+from rowmill.loader._torch.torch_loader import TorchStream, torch_ranks
 from rowmill.schema import Schema, Tags
-from rowmill.store.cache import open_cache
+from rowmill.store.cache.table_cache import open_cache
 
 __all__ = ["MASK", "DLDataLoader", "Loader", "TorchAsyncItr"]
 
@@ -107,7 +107,7 @@ class TorchAsyncItr(TorchStream):
                 "Neither Categorical or Continuous columns were found by the dataloader. "
                 "Name them with cats= and conts=, or tag them in the dataset's schema"
             )
-        self._lists = Lists(checked_limits(schema, sparse_names, sparse_max, sparse_as_dense, pad, shapes.sizes))
+        self._lists = ListTensors(checked_limits(schema, sparse_names, sparse_max, sparse_as_dense, pad, shapes.sizes))
         self.weight_name = weight_column(schema, sample_weight, (*self.cat_names, *self.cont_names), self.label_names)
         selector = Selector(schema, nulls, masks=False, nested=shapes.nested)
         shapes.check([*self.cat_names, *self.cont_names, *self.label_names])
@@ -233,7 +233,7 @@ class Loader(TorchStream):
         self._chosen = DictColumns(shapes, columns, targets, sample_weight, nulls)
         self.feature_names, self.target_names = self._chosen.features, self._chosen.targets
         self._transforms = checked_transforms(transforms)
-        self._lists = Lists(checked_limits(schema, sparse_names, sparse_max, sparse_as_dense, pad, shapes.sizes))
+        self._lists = ListTensors(checked_limits(schema, sparse_names, sparse_max, sparse_as_dense, pad, shapes.sizes))
         selection = self._chosen.selection
         stream = Stream(
             dataset,

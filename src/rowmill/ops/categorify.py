@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
+from rowmill._system.sizes import parse_bytes
 from rowmill.errors import ArgumentError, UnseenValueError, warn
 from rowmill.graph.operator import Call, Fitted, Inputs, Output, StatOperator
 from rowmill.graph.selector import Group, members
@@ -27,7 +28,6 @@ from rowmill.ops.vocabulary import (
     write_vocabulary,
 )
 from rowmill.schema import ColumnSchema, Tags
-from rowmill.sizes import parse_bytes
 from rowmill.sources.names import columns as named_columns
 from rowmill.sources.types import frame_type, polars_type
 from rowmill.statistics.counts import COUNT, Ranked, Values

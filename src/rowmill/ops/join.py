@@ -15,7 +15,7 @@ from rowmill.errors import ArgumentError, ColumnError, closest, warn
 from rowmill.graph.operator import Call, Change, Fitted, Inputs, Operator, Output, StatOperator, Value, numeric
 from rowmill.graph.selector import members
 from rowmill.schema import ColumnSchema, Tags
-from rowmill.sources.frames import as_frame
+from rowmill.sources.frames.frame_source import as_frame
 from rowmill.sources.names import columns, frame_of
 from rowmill.sources.types import column_schema, frame_type, polars_type
 from rowmill.statistics.groups import GroupSums

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import polars as pl
 
 from rowmill.errors import ArgumentError, ColumnError, closest
-from rowmill.graph.expressions import growth, save_expression
 from rowmill.graph.operator import Change, Fitted, Inputs, Operator, Output, numeric, one_per_column
+from rowmill.graph.saved.expressions import growth, save_expression
 from rowmill.ops.columns import retagged
 from rowmill.schema import ColumnSchema, Tags
-from rowmill.sources.frames import as_pandas, from_pandas
+from rowmill.sources.frames.frame_source import as_pandas, from_pandas
 from rowmill.sources.names import column, columns
 
 _MAX_SHIFTS = 1_000

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import polars as pl
 
 from rowmill.errors import ArgumentError, ColumnError, MissingExtraError, TransformError
-from rowmill.graph.expressions import growth, save_expression
 from rowmill.graph.operator import Call, Fitted, Inputs, Operator, Output
+from rowmill.graph.saved.expressions import growth, save_expression
 from rowmill.schema import ColumnSchema, Schema
-from rowmill.sources.frames import as_pandas, from_pandas
+from rowmill.sources.frames.frame_source import as_pandas, from_pandas
 from rowmill.sources.types import column_schema, frame_type, plain
 
 if TYPE_CHECKING:

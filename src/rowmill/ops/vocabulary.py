@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 
 from rowmill.errors import ArgumentError, DataFileError, writing
 from rowmill.graph.operator import Fitted
-from rowmill.sources.frames import as_frame, from_pandas
-from rowmill.sources.paths import local_path
-from rowmill.sources.spool import temporary_folder
+from rowmill.sources.files.paths import local_path
+from rowmill.sources.files.temporary_files import temporary_folder
+from rowmill.sources.frames.frame_source import as_frame, from_pandas
 from rowmill.statistics.counts import COUNT
 from rowmill.statistics.values import without_nan
 

@@ -4,7 +4,7 @@
 Called by `loader.report()` and the commands `inspect` and `report`.
 """
 
-from rowmill.feed.show import counted
+from rowmill.feed.report.text_table import plural
 from rowmill.report.facts import Advice, ColumnFacts, TableFacts
 from rowmill.report.loading import load_for, open_loader
 from rowmill.report.report import Report, of_dataset, of_loader
@@ -15,10 +15,10 @@ __all__ = [
     "ColumnFacts",
     "Report",
     "TableFacts",
-    "counted",
     "load_for",
     "measure_table",
     "of_dataset",
     "of_loader",
     "open_loader",
+    "plural",
 ]

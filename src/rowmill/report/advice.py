@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from rowmill.feed.show import counted
+from rowmill.feed.report.text_table import plural
 from rowmill.report.facts import Advice, ColumnFacts, TableFacts
 from rowmill.schema import Tags
 from rowmill.sources.null_texts import as_option
@@ -40,7 +40,7 @@ def _on_groups(facts: TableFacts, file_rows: Sequence[int]) -> Iterator[Advice]:
     small = sum(rows * facts.row_bytes < SMALL_BYTES for rows in groups)
     if large:
         yield Advice(
-            f"{large:,} of {counted(len(groups), 'row group')} {'is' if large == 1 else 'are'} too large: more than "
+            f"{large:,} of {plural(len(groups), 'row group')} {'is' if large == 1 else 'are'} too large: more than "
             f"{LARGE_BYTES / 1e6:.0f} MB decoded, and so read in slices, which costs more",
             f"write smaller ones: {rewrite}; or give loaders more memory=",
         )
@@ -144,4 +144,4 @@ def _fits(column: ColumnFacts) -> bool:
 
 def _named(names: Sequence[str]) -> str:
     shown = ", ".join(names[:4])
-    return f"{counted(len(names), 'column')} ({shown}{', ...' if len(names) > 4 else ''})"
+    return f"{plural(len(names), 'column')} ({shown}{', ...' if len(names) > 4 else ''})"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from rowmill.feed.show import counted
+from rowmill.feed.report.text_table import plural
 
 
 def limit_text(bound: str, cores: int) -> str:
     """What limits a run that only loads, by its `RunReport.bound`."""
     return {
         "model": "taking batches from the loader limits it, not reading them",
-        "cpu": f"the processor limits it: {counted(cores, 'core')} {'was' if cores == 1 else 'were'} busy",
+        "cpu": f"the processor limits it: {plural(cores, 'core')} {'was' if cores == 1 else 'were'} busy",
         "storage": "storage limits it, or other programs that had the cores",
     }[bound]

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from rowmill.dataset import Dataset
 from rowmill.errors import ColumnError, MissingExtraError
-from rowmill.feed.stats import MOMENTS, Moment, RunReport
+from rowmill.feed.report.run_stats import MOMENTS, Moment, RunReport
 from rowmill.schema import ColumnSchema, Schema
 
 if TYPE_CHECKING:
-    from rowmill.loader.streamed import Streamed
+    from rowmill.loader._base.loader import Streamed
 
 FRAMEWORKS = ("torch", "jax", "tensorflow")  # the fastest to import first
 _NUMBERS = re.compile(r"u?int(8|16|32|64)|float(16|32|64)|bool")

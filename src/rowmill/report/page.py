@@ -10,7 +10,7 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from rowmill.feed.show import Shown, bytes_text, counted
+from rowmill.feed.report.text_table import TextTable, bytes_text, plural
 from rowmill.report import pictures, svg
 from rowmill.report.facts import Advice, ColumnFacts, TableFacts
 
@@ -78,7 +78,7 @@ def _tiles(report: Report) -> str:
 
 
 def _tile(number: int, noun: str, more: str = "") -> tuple[str, str]:
-    figure, _, what = counted(number, noun).partition(" ")
+    figure, _, what = plural(number, noun).partition(" ")
     return figure, what + more
 
 
@@ -158,7 +158,7 @@ def _sampled(table: TableFacts) -> str:
     )
 
 
-def _facts(shown: Shown | None) -> str:
+def _facts(shown: TextTable | None) -> str:
     if shown is None:
         return ""
     facts = [(a, b) for a, b in shown.table()[1] if a != "verdict"]  # which stands at the top of the page

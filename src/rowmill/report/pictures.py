@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rowmill.feed.show import bytes_text, counted
-from rowmill.feed.stats import Moment, RunReport
+from rowmill.feed.report.run_stats import Moment, RunReport
+from rowmill.feed.report.text_table import bytes_text, plural
 from rowmill.report.facts import ColumnFacts, TableFacts
 
 if TYPE_CHECKING:
-    from rowmill.feed.explain import PlanReport
+    from rowmill.feed.report.plan_report import PlanReport
 
 MOST_BARS = 16  # of the columns of a wide table; the table beside the picture has them all
 STRETCHES = 40  # of time in a picture of a run
@@ -88,7 +88,7 @@ def of_plan(facts: TableFacts, plan: PlanReport | None) -> Iterator[Picture]:
     """How large row groups are along the table, and how well an epoch mixes them."""
     sizes = _means([rows * facts.row_bytes for rows in facts.fragment_rows], MOST_GROUPS)
     if sizes:
-        groups = counted(len(facts.fragment_rows), "row group")
+        groups = plural(len(facts.fragment_rows), "row group")
         note = f"{groups} in table order, decoded; the tallest {bytes_text(max(sizes))}"
         yield Histogram("Row groups", sizes, "first", "last", bytes_text(max(sizes)), note)
     if plan is None:
@@ -112,7 +112,7 @@ def of_run(run: RunReport | None) -> Iterator[Picture]:
         ("packing", run.pack_seconds),
         ("held up", run.room_seconds),
     )
-    note = f"of {run.seconds:.2f} s in all; reading, packing and held up: {counted(run.threads, 'thread')} together"
+    note = f"of {run.seconds:.2f} s in all; reading, packing and held up: {plural(run.threads, 'thread')} together"
     yield Bars("Where time went", *_unzip([(name, s, f"{s:.2f} s") for name, s in stages]), note)
     if len(run.timeline) > 2:
         yield from _over_time(run.timeline)

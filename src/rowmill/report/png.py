@@ -1,4 +1,4 @@
-"""The same pictures as PNG files, drawn by matplotlib (the extra `demo` has it): a picture in, a file out."""
+"""The pictures of a report as PNG files, drawn by matplotlib (the extra `demo` has it): a picture in, a file out."""
 
 from __future__ import annotations
 

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from rowmill.dataset import Dataset
 from rowmill.errors import writing
-from rowmill.feed.stats import SHORT, RunReport
+from rowmill.feed.report.run_stats import SHORT, RunReport
 from rowmill.report import page, pictures, png
 from rowmill.report.facts import TableFacts
 from rowmill.report.limits import limit_text
 from rowmill.report.table import SAMPLE_ROWS, measure_table
-from rowmill.sources.paths import local_path
+from rowmill.sources.files.paths import local_path
 
 if TYPE_CHECKING:
-    from rowmill.feed.explain import PlanReport
-    from rowmill.loader.streamed import Streamed
+    from rowmill.feed.report.plan_report import PlanReport
+    from rowmill.loader._base.loader import Streamed
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Report:
                 yield picture
 
     def write_png(self, folder: str | PathLike[str]) -> list[Path]:
-        """The same pictures as PNG files in a folder, numbered in the page's order. Needs matplotlib."""
+        """Write the pictures as PNG files in a folder, numbered in the page's order. Needs matplotlib."""
         target = local_path(folder, "folder")
         with writing(target):
             target.mkdir(parents=True, exist_ok=True)

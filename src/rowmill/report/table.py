@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from rowmill._system.progress import progress_bar
 from rowmill.dataset import Dataset
-from rowmill.progress import progress_bar
 from rowmill.report.advice import advise
 from rowmill.report.facts import ColumnFacts, TableFacts
 from rowmill.schema import ColumnSchema, Tags

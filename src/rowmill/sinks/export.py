@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 from numpy.random import Generator, Philox
 
+from rowmill._system.forked import check_fork
+from rowmill._system.sizes import parse_bytes
 from rowmill.errors import ArgumentError, warn, writing
-from rowmill.forked import check_fork
 from rowmill.schema import ColumnSchema, Schema
 from rowmill.sinks.files import Shuffle, file_per_partition, named_files, parse_shuffle, preserved_files
 from rowmill.sinks.parquet import WriteOptions, write_files, write_hive
 from rowmill.sinks.side_files import tagged, write_metadata
-from rowmill.sizes import parse_bytes
-from rowmill.sources.paths import Files, local_path
-from rowmill.sources.recast import RecastSource
+from rowmill.sources.files.paths import Files, local_path
 from rowmill.sources.source import Fragment, Source
+from rowmill.sources.wrap.cast import RecastSource
 
 if TYPE_CHECKING:
     from rowmill.dataset import Dataset

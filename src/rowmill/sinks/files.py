@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from rowmill.errors import ArgumentError, warn
-from rowmill.sources.paths import ENGINES, Files
+from rowmill.sources.files.paths import ENGINES, Files
 from rowmill.sources.source import Fragment
 
 Plan = list[tuple[str, list[Fragment]]]

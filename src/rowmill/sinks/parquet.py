@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from numpy.random import Generator, Philox, SeedSequence
 from polars import selectors
 
+from rowmill._system.progress import progress_bar
 from rowmill.errors import ArgumentError, ColumnError, DataFileError, writing
-from rowmill.progress import progress_bar
 from rowmill.schema import Schema
 from rowmill.sinks.files import Shuffle, hive_folder
 from rowmill.sinks.scatter import shuffled

@@ -14,21 +14,21 @@ import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from rowmill._system.progress import progress_bar
 from rowmill.errors import ArgumentError, DtypeError
-from rowmill.progress import progress_bar
 from rowmill.sinks.scatter import Buckets
-from rowmill.sources.ipc import IpcSource
-from rowmill.sources.joined import JoinedSource
+from rowmill.sources.files.paths import Files
+from rowmill.sources.files.temporary_files import Keeper, temporary_folder
+from rowmill.sources.ipc.ipc_source import IpcSource
 from rowmill.sources.names import columns as columns_of
-from rowmill.sources.paths import Files
 from rowmill.sources.source import Fragment, Source
-from rowmill.sources.spool import Keeper, temporary_folder
+from rowmill.sources.wrap.repartitioned import JoinedSource
 
 _MOST = 256  # files open at once
 
 
 def recut(source: Source, pieces: int) -> JoinedSource:
-    """The same rows in the same order in `pieces` partitions of equal size (within a row)."""
+    """The rows in their order, in `pieces` partitions of equal size (within a row)."""
     total = sum(f.rows for f in source.fragments)
     edges = [total * i // pieces for i in range(pieces + 1)]
     return JoinedSource(source, source.fragments, [b - a for a, b in pairwise(edges)])
@@ -58,7 +58,7 @@ def group_by_hash(source: Source, keys: Sequence[str], pieces: int, progress: bo
 
 
 def group_by_folder(source: Any, keys: Sequence[str], pieces: int | None) -> JoinedSource | None:
-    """The same without moving a row, where `key=value` folders hold the keys already; None where they do not."""
+    """Rows grouped by keys that `key=value` folders hold already, without moving one; None where they do not."""
     files: Files | None = getattr(source, "files", None)
     if files is None or not files.hive or not all(k in values for values in files.hive for k in keys):
         return None

@@ -21,8 +21,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from rowmill.errors import reading, writing
+from rowmill.sources.files.temporary_files import Keeper, temporary_folder
 from rowmill.sources.source import Fragment, Source
-from rowmill.sources.spool import Keeper, temporary_folder
 
 _BUCKET_BYTES = 64 << 20
 _GATHER_ROWS = 131_072

@@ -19,10 +19,10 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from rowmill._system.handles import HAS_FOLDER_HANDLES, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, lock, open_handle
+from rowmill._system.threads import run_apart
 from rowmill.errors import ArgumentError, DataFileError, RowmillError, is_scarcity, system_error
-from rowmill.handles import HAS_FOLDER_HANDLES, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, lock, open_handle
-from rowmill.sources.saved_workflows import WORKFLOW, read_manifest
-from rowmill.threads import run_apart
+from rowmill.sources.files.saved_workflows import WORKFLOW, read_manifest
 
 _OURS = {"_metadata", "_metadata.json", "_file_list.txt", ".rowmill"}
 _ENDING = ".rowmill-part"

@@ -9,10 +9,10 @@ from typing import Any
 
 from rowmill.errors import ArgumentError, DataFileError, DtypeError, closest
 from rowmill.schema import Schema
-from rowmill.sources.frames import frame_source
-from rowmill.sources.merlin_schema import merlin_schema
-from rowmill.sources.parquet import ParquetSource
-from rowmill.sources.paths import find_files, folder_of
+from rowmill.sources.files.merlin_schema import merlin_schema
+from rowmill.sources.files.paths import find_files, folder_of
+from rowmill.sources.frames.frame_source import frame_source
+from rowmill.sources.parquet.parquet_source import ParquetSource
 from rowmill.sources.source import Source
 
 _ENGINES = {"parquet": "parquet", "csv": "csv", "ipc": "ipc", "arrow": "ipc", "feather": "ipc"}
@@ -42,7 +42,7 @@ def open_source(
     **kwargs: Any,
 ) -> Source:
     """A source over files, a frame, or the source that was given; `dtypes` and `columns` are applied on top."""
-    from rowmill.sources.recast import RecastSource
+    from rowmill.sources.wrap.cast import RecastSource
 
     chosen = [columns] if isinstance(columns, str) else columns
     if engine is not None and engine not in _ENGINES:
@@ -53,7 +53,7 @@ def open_source(
     elif not isinstance(given, str | os.PathLike | list | tuple | set | frozenset):
         frame: Source | None = frame_source(given, npartitions)
         if frame is None and hasattr(given, "get_partition"):
-            from rowmill.sources.dask import DaskSource
+            from rowmill.sources.frames.dask_source import DaskSource
 
             frame = DaskSource(given)
         if frame is None:
@@ -67,7 +67,7 @@ def open_source(
     else:
         files = find_files(given, _ENGINES[engine] if engine else None, storage_options)
         if files.engine == "csv":
-            from rowmill.sources.csv import CsvSource
+            from rowmill.sources.csv.csv_source import CsvSource
 
             parsed = CsvSource(files, dtypes=dtypes, **kwargs)
             return parsed if chosen is None else RecastSource(parsed, {}, chosen)
@@ -75,7 +75,7 @@ def open_source(
         if unknown:
             raise _unknown(unknown[0], f"{files.engine} files")
         if files.engine == "ipc":
-            from rowmill.sources.ipc import IpcSource
+            from rowmill.sources.ipc.ipc_source import IpcSource
 
             source = IpcSource(files)
         else:

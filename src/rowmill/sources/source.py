@@ -103,7 +103,7 @@ def read_even_slices(
 
 
 def fit_fragments(fragments: Iterable[Fragment], max_rows: int) -> list[Fragment]:
-    """The same rows in fragments of at most `max_rows`: large ones cut in equal slices, small neighbours joined.
+    """Fragments of the same rows, of at most `max_rows`: large ones cut in equal slices, small neighbours joined.
 
     Joining stops at a quarter of `max_rows`: enough to make reading cheap per row, small enough to shuffle well.
     """

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rowmill.display import plural
+from rowmill._system.display import plural
 from rowmill.schema import Schema
-from rowmill.sources.paths import Files
+from rowmill.sources.files.paths import Files
 from rowmill.sources.source import Source
 
 _COUNTED_BY = {"CsvSource": "_index", "LazySource": "_rows", "SpooledSource": "_rows", "DaskSource": "fragments"}

@@ -1,0 +1,1 @@
+"""Mergeable statistics: exact, whatever the order of rows."""

@@ -130,7 +130,7 @@ class Counts:
         return seen.bytes
 
     def spill(self, seen: Counted) -> Counted:
-        """The same accumulator with its counts on disk."""
+        """This accumulator with its counts on disk."""
         if seen.spilled is None:
             seen.spilled = Spilled.new()
         seen.spilled.write(self._held(seen), self.keys)
@@ -172,7 +172,7 @@ class Counts:
         return Values(counted, nulls, seen, seen)
 
     def split(self, seen: Counted, count: int) -> Iterator[Counted]:
-        """The same in parts by hash: a value is in the same part wherever it was counted."""
+        """Counts in parts by hash: a value is in the same part wherever it was counted."""
         total = self._total(seen)
         parts = [None] * count if total is None else shards(total, self.keys, count)
         for number, part in enumerate(parts):
@@ -189,7 +189,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Ranked(Counts):
-    """The same, most frequent first and equally frequent ones in ascending order; only those that are wanted.
+    """Counts, most frequent first and equally frequent ones in ascending order; only those that are wanted.
 
     `least`: how often a value has to occur. `most`: how many values to keep, or None for all.
     """

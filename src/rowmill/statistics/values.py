@@ -51,7 +51,7 @@ def owned(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def without_nan(values: pl.Series) -> pl.Series:
-    """The same with NaN as null, and with one zero."""
+    """Values with NaN as null, and with one zero."""
     if values.dtype.is_float():
         plain = values.alias("values")  # its own name may be a pattern
         return (plain.fill_nan(None) + 0.0).cast(values.dtype).alias(values.name)  # -0.0 + 0.0 is 0.0

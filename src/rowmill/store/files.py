@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rowmill._system.handles import HAS_FOLDER_HANDLES, Handle, fcntl, lock
 from rowmill.errors import DamagedStoreError, StoreError
-from rowmill.handles import HAS_FOLDER_HANDLES, Handle, fcntl, lock
 from rowmill.store import nofollow
 
 AT_ONCE = 256 << 10  # bytes to write; from some MB on they get huge pages, which can take long to come

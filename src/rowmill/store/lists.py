@@ -17,26 +17,26 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rowmill.errors import DamagedStoreError
-from rowmill.feed.block import Array
+from rowmill.feed.memory.block import Array
 from rowmill.store import files
-from rowmill.store.layout import Shape
-from rowmill.store.pieces import Piece
+from rowmill.store.format import StoreShape
+from rowmill.store.segments import Segment
 
 Open = Callable[..., int]
 
 
-class Lists(Protocol):
+class StoredLists(Protocol):
     """What a store asks of its list columns."""
 
-    def frame(self, pieces: Sequence[Piece], first: int, rows: int) -> pl.DataFrame | None: ...
+    def frame(self, pieces: Sequence[Segment], first: int, rows: int) -> pl.DataFrame | None: ...
     def gather(self, rows: NDArray[np.int64]) -> pl.DataFrame | None: ...
-    def arrays(self, piece: Piece) -> list[Array] | None: ...
+    def arrays(self, piece: Segment) -> list[Array] | None: ...
 
 
 class Growing:
     """List columns of a store that is being built."""
 
-    def __init__(self, shape: Shape, open_file: Open) -> None:
+    def __init__(self, shape: StoreShape, open_file: Open) -> None:
         self._shape = shape
         self._appending = threading.Lock()  # the end of a file is found by its handle, which threads share
         self._values: list[int] = []
@@ -55,7 +55,7 @@ class Growing:
             files.write_at(self._lengths[number], lengths, 8 * start)
         return tuple(places)
 
-    def arrays(self, piece: Piece) -> list[Array] | None:
+    def arrays(self, piece: Segment) -> list[Array] | None:
         """Lengths and values of each column; None if they cannot be those that were written."""
         found: list[Array] = []
         for number, dtype in enumerate(self._shape.lists):
@@ -68,7 +68,7 @@ class Growing:
             found += [lengths, values]
         return found
 
-    def frame(self, pieces: Sequence[Piece], first: int, rows: int) -> pl.DataFrame | None:
+    def frame(self, pieces: Sequence[Segment], first: int, rows: int) -> pl.DataFrame | None:
         if not self._shape.lists:
             return None
         parts = []
@@ -84,7 +84,7 @@ class Growing:
         assert not self._shape.lists, "lists are gathered from a complete store only"
         return None
 
-    def put_in_order(self, pieces: Iterable[Piece], made: dict[str, int], open_file: Open) -> list[int]:
+    def put_in_order(self, pieces: Iterable[Segment], made: dict[str, int], open_file: Open) -> list[int]:
         """Write values and offsets in table order to files of their own; returns the number of values of each."""
         totals = [0] * len(self._shape.lists)
         names = [self._shape.list_files(number) for number in range(len(totals))]
@@ -108,7 +108,7 @@ class Growing:
 class Complete:
     """List columns of a complete store: mapped values, and `rows + 1` offsets."""
 
-    def __init__(self, shape: Shape, counts: Sequence[int], open_file: Open) -> None:
+    def __init__(self, shape: StoreShape, counts: Sequence[int], open_file: Open) -> None:
         self._shape, self.counts = shape, list(counts)
         self._handles: list[int] = []
         self._columns: list[tuple[Array, Array]] = []
@@ -121,7 +121,7 @@ class Complete:
             self._columns.append((values.view(dtype), offsets.view(np.int64)))
             self._handles += handles
 
-    def arrays(self, piece: Piece) -> list[Array] | None:
+    def arrays(self, piece: Segment) -> list[Array] | None:
         found: list[Array] = []
         for values, offsets in self._columns:
             own = offsets[piece.start : piece.stop + 1]
@@ -131,7 +131,7 @@ class Complete:
             found += [lengths, values[own[0] : own[-1]]]
         return found
 
-    def frame(self, pieces: Sequence[Piece], first: int, rows: int) -> pl.DataFrame | None:
+    def frame(self, pieces: Sequence[Segment], first: int, rows: int) -> pl.DataFrame | None:
         if not self._columns:
             return None
         return _frame(self._shape, [(values, offsets[first : first + rows + 1]) for values, offsets in self._columns])
@@ -166,7 +166,7 @@ def _total(lengths: NDArray[np.int64], most: int) -> int | None:
     return total if 0 <= total <= most else None
 
 
-def _frame(shape: Shape, columns: Sequence[tuple[Array, Array]]) -> pl.DataFrame:
+def _frame(shape: StoreShape, columns: Sequence[tuple[Array, Array]]) -> pl.DataFrame:
     """List columns that look into these arrays of values and offsets."""
     made = {
         name: pl.from_arrow(pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(values)))

@@ -13,8 +13,8 @@ import os
 import stat
 from pathlib import Path
 
+from rowmill._system.handles import O_CLOEXEC, O_DIRECTORY, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, Handle, open_handle
 from rowmill.errors import DamagedStoreError
-from rowmill.handles import O_CLOEXEC, O_DIRECTORY, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, Handle, open_handle
 
 FLAGS = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY
 FOLDER_FLAGS = os.O_RDONLY | O_DIRECTORY | FLAGS

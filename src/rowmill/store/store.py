@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rowmill._system.handles import Handle, fcntl, memory_file
 from rowmill.errors import DamagedStoreError
-from rowmill.feed.block import Array, Block, Memory
-from rowmill.handles import Handle, fcntl, memory_file
+from rowmill.feed.memory.block import Array, Block, Memory
 from rowmill.store import files, nofollow
-from rowmill.store.layout import BUILDING, LISTS, MANIFEST, META, Shape, checked, key_of, manifest, tensordict_meta
-from rowmill.store.lists import Complete, Growing, Lists
-from rowmill.store.pieces import Piece, Pieces, lines, parsed
-from rowmill.store.read import Gathered, Mapped, summed
+from rowmill.store.format import BUILDING, LISTS, MANIFEST, META, StoreShape, checked, key_of, manifest, tensordict_meta
+from rowmill.store.lists import Complete, Growing, StoredLists
+from rowmill.store.mapped_rows import Gathered, Mapped, summed
+from rowmill.store.segments import Segment, Segments, lines, parsed
 
 JOURNAL, CLAIMS = "journal", "claims"
 JOURNAL_BYTES = 1 << 20  # of the journal that are read at once
@@ -38,13 +38,13 @@ WRITERS = 64  # threads that have memory to pack in kept for them
 class Store:
     """A stored table, open. With `folder=None` it is in memory, seen by this process only."""
 
-    def __init__(self, shape: Shape, folder: Path | None, handle: Handle | None, *, complete: bool) -> None:
+    def __init__(self, shape: StoreShape, folder: Path | None, handle: Handle | None, *, complete: bool) -> None:
         self.shape, self.folder, self.complete = shape, folder, complete
-        self.pieces = Pieces()
+        self.pieces = Segments()
         self.summed = False  # all of it, in this process
         self._lock = threading.RLock()
         self._verified: set[int] = set()
-        self._bad: set[Piece] = set()
+        self._bad: set[Segment] = set()
         self._claims: set[tuple[int, int]] = set()
         self._handles = [] if handle is None else [handle]  # closed with the store
         self._handle = None if handle is None else handle.fileno()
@@ -54,7 +54,7 @@ class Store:
         self._open_files()
 
     @classmethod
-    def building(cls, shape: Shape, name: Path | None) -> Store | None:
+    def building(cls, shape: StoreShape, name: Path | None) -> Store | None:
         """The store that is being built under this name, begun if need be; None if it is just completed or removed."""
         if name is None:
             return cls(shape, None, None, complete=False)
@@ -70,14 +70,14 @@ class Store:
         return store if files.still_there(folder, handle.fileno()) else None
 
     @classmethod
-    def completed(cls, shape: Shape, name: Path) -> Store | None:
+    def completed(cls, shape: StoreShape, name: Path) -> Store | None:
         """The complete store of this name; None if there is none. Raises `DamagedStoreError` if it is not whole."""
         handle = files.hold(name)
         return None if handle is None else cls(shape, name, handle, complete=True)
 
     def _open_files(self) -> None:
         self._files = [(self._file(name), size) for name, size in self.shape.files]
-        self._lists: Lists
+        self._lists: StoredLists
         if self.complete:
             assert self.folder is not None and self._handle is not None
             try:
@@ -85,7 +85,7 @@ class Store:
             except FileNotFoundError as error:
                 raise DamagedStoreError("a store without a manifest") from error
             found, counts = checked(text, self.shape, key_of(self.folder.name))
-            self.pieces = Pieces(found)
+            self.pieces = Segments(found)
             for handle, size in self._files:
                 files.check_size(handle, size)
             self._lists = Complete(self.shape, counts, self._file)
@@ -230,7 +230,7 @@ class Store:
             return False
         return True
 
-    def _sum(self, piece: Piece) -> int | None:
+    def _sum(self, piece: Segment) -> int | None:
         arrays: list[Array] = []
         for held, matrix in zip(self.maps, self.shape.layout.matrices, strict=True):
             arrays.append(held[piece.start * matrix.row_bytes : piece.stop * matrix.row_bytes])
@@ -288,14 +288,14 @@ class Store:
         """Write bytes to the file of a matrix, so many at a time."""
         files.write_at(self._files[number][0], data, offset, at_once)
 
-    def piece(self, start: int, rows: int, checksum: int, lists: Sequence[tuple[Array, Array]] = ()) -> Piece:
+    def piece(self, start: int, rows: int, checksum: int, lists: Sequence[tuple[Array, Array]] = ()) -> Segment:
         """What to record of rows once their matrices, which have this checksum, are written. Lists are written here."""
         assert isinstance(self._lists, Growing)
         places = self._lists.write(start, lists)
         checksum = summed((array for values, lengths in lists for array in (lengths, values)), checksum)
-        return Piece(start, rows, checksum, places)
+        return Segment(start, rows, checksum, places)
 
-    def record(self, pieces: Sequence[Piece]) -> None:
+    def record(self, pieces: Sequence[Segment]) -> None:
         """Make written pieces part of the store."""
         if not pieces:
             return

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from functools import partial
 
+from rowmill._system.threads import map_threads
 from rowmill.store import files
 from rowmill.store.store import Store
-from rowmill.threads import map_threads
 
 
 def verify(store: Store) -> bool:

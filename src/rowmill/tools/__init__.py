@@ -1,0 +1,1 @@
+"""Synthetic tables, throughput measurements and the demos."""

@@ -67,7 +67,7 @@ def contests(scale: float) -> dict[str, Dataset[Any]]:
             x = self.bytes[index].float().div_(255)
             return (x - x.mean()) / (x.std() + 1e-6), index % 10
 
-    class Rows(Dataset[Any]):
+    class TableRows(Dataset[Any]):
         """A row of 26 ids, 13 numbers and a label."""
 
         def __init__(self, rows: int) -> None:
@@ -81,7 +81,7 @@ def contests(scale: float) -> dict[str, Dataset[Any]]:
         def __getitem__(self, index: int) -> Any:
             return {"ids": self.ids[index], "numbers": self.numbers[index], "label": float(index % 2)}
 
-    return {"images": Images(int(12_000 * scale)), "table": Rows(int(60_000 * scale))}
+    return {"images": Images(int(12_000 * scale)), "table": TableRows(int(60_000 * scale))}
 
 
 def compete(title: str, ds: Any, folder: Path) -> Contest:

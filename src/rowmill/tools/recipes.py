@@ -2,7 +2,7 @@
 
 Each column of each block has a random stream of its own, a Philox generator keyed by seed and block. So a
 block is made without the ones before it, a column does not change when another is added, and the table is the
-same however it is cut into files and row groups. `rowmill.tools.cut` writes the blocks to disk.
+same however it is cut into files and row groups. `rowmill.tools.row_group_writer` writes the blocks to disk.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rowmill.tools.draws import hashed, levels, quantiles, skewed_ids, stream, vocabulary
+from rowmill.tools.random_columns import hashed, levels, quantiles, skewed_ids, stream, vocabulary
 
 # Rows made at once. Small, because a file that starts inside a block makes that block again; not smaller,
 # because each column of a block takes 12 microseconds to seed, which is 6% of the time at this size.

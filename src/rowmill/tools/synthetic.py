@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Literal
 
 from rowmill.errors import ArgumentError
-from rowmill.tools.cut import write_files
 from rowmill.tools.recipes import CARDINALITIES, CATEGORICAL, CONTINUOUS, LABEL, Criteo, Wide
+from rowmill.tools.row_group_writer import write_files
 
 __all__ = ["CARDINALITIES", "CATEGORICAL", "CONTINUOUS", "LABEL", "criteo", "wide"]
 

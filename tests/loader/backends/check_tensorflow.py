@@ -12,9 +12,9 @@ import tensorflow as tf
 
 import rowmill
 from rowmill.errors import ArgumentError, ColumnError, DtypeError, NoFilesError, NullError
-from rowmill.feed.block import Batch, Matrix
-from rowmill.feed.turn import Sides, is_aligned
-from rowmill.loader import tf_memory
+from rowmill.feed.memory.block import Batch, Matrix
+from rowmill.feed.pack.transpose import Transposer, is_aligned
+from rowmill.loader._tf import gpu_memory
 from rowmill.loader.ops import EmbeddingOperator, Padding
 from rowmill.loader.tensorflow import KerasSequenceLoader, Loader
 from tests.conftest import make_table, write_files
@@ -77,7 +77,7 @@ def test_every_dtype_of_the_modern_loader():
 
 def test_turned_memory_is_aligned_and_lent_once():
     names, matrix = tuple(map(str, range(26))), np.arange(26 * 1024, dtype=np.int64).reshape(1024, 26)
-    sides = Sides([Matrix("cats", matrix.dtype, names)])
+    sides = Transposer([Matrix("cats", matrix.dtype, names)])
 
     def turned(values):
         return sides.of(Batch(1024, [values]))[0]
@@ -97,7 +97,7 @@ def test_turned_memory_is_aligned_and_lent_once():
 
 
 def test_arrays_that_are_not_aligned_are_copied_and_do_not_abort():
-    from rowmill.loader.tensors_tf import TfTensors
+    from rowmill.loader._tf.tensors import TfTensors
 
     make, room = TfTensors((), upright=True), np.arange(100, dtype=np.int64)
     for start in range(16):
@@ -263,11 +263,11 @@ def test_a_matrix_shaped_numeric_column():
 @pytest.mark.parametrize("text", ["much", "", "-1", "0", "nan", "inf"])
 def test_a_malformed_allocation_is_an_error(text):
     with pytest.raises(ArgumentError, match=r"TF_MEMORY_ALLOCATION is .*; wanted megabytes"):
-        tf_memory.parse_allocation(text)
+        gpu_memory.parse_allocation(text)
 
 
 def test_allocation_limits_a_gpu_before_it_is_used(monkeypatch):
-    assert tf_memory.parse_allocation(None) is None
+    assert gpu_memory.parse_allocation(None) is None
     seen = []
 
     class Config:
@@ -285,16 +285,16 @@ def test_allocation_limits_a_gpu_before_it_is_used(monkeypatch):
     class Fake:
         config = Config()
 
-    monkeypatch.setattr(tf_memory, "free_megabytes", lambda number: 10_000.0)
+    monkeypatch.setattr(gpu_memory, "free_megabytes", lambda number: 10_000.0)
     for text, device in (("8192", "0"), ("0.5", "1")):
         monkeypatch.setenv("TF_MEMORY_ALLOCATION", text)
         monkeypatch.setenv("TF_VISIBLE_DEVICE", device)
-        tf_memory.limit_memory(Fake)
+        gpu_memory.limit_memory(Fake)
     assert seen == [("gpu0", [8192]), ("gpu1", [5000])]
     monkeypatch.setenv("TF_VISIBLE_DEVICE", "2")
     with pytest.raises(ArgumentError, match="TF_VISIBLE_DEVICE is 2, and there are 2 GPUs"):
-        tf_memory.limit_memory(Fake)
-    tf_memory.limit_memory(tf)  # this machine has none: harmless
+        gpu_memory.limit_memory(Fake)
+    gpu_memory.limit_memory(tf)  # this machine has none: harmless
 
 
 def test_a_malformed_allocation_stops_the_import():

@@ -50,7 +50,7 @@ def stock(paths: Sequence[Path]) -> DataLoader[Any]:
 
 
 def rowmill(paths: Sequence[Path], *, shuffle: bool = True) -> TorchAsyncItr:
-    """The same batches, streamed from the Parquet files."""
+    """Batches streamed from the Parquet files."""
     return TorchAsyncItr(
         Dataset([str(path) for path in paths]),
         cats=CATS,

@@ -1,0 +1,1 @@
+"""What the rest stands on: threads, signals, forked processes, file handles, sizes and progress."""

@@ -1,0 +1,164 @@
+"""Systematic weighted sampling over a table that does not fit in memory: how often each row is drawn.
+
+Rows stand on a line, each as long as its weight; a comb of equally spaced teeth, moved by a random offset in every
+epoch, is laid over it, and a row is drawn once for every tooth that falls on it. So a row with k times the mean weight
+is drawn k times on average and never more than once more or less, any number of rows will do, and the draws of a
+fragment follow from its own weights and the sum of those before it. A fragment with more draws than rows is read in
+several passes, which are spread over the epoch like fragments of their own. Called by `stream`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike, NDArray
+
+from rowmill._system.lock import Lock
+from rowmill._system.threads import map_threads
+from rowmill.errors import ArgumentError, ColumnError, closest
+from rowmill.feed.order import permute
+from rowmill.sources.source import Fragment, Source
+
+Weights = str | Callable[[int, int], ArrayLike]  # a column, or a function of a fragment's first row and row count
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """One pass over a fragment: every `passes`-th of the rows drawn from it, from number `turn` on."""
+
+    fragment: Fragment
+    number: int
+    turn: int
+    passes: int
+    rows: int
+    seed: int
+    epoch: int
+
+
+def _check_function(weights: Callable[..., ArrayLike]) -> None:
+    try:
+        inspect.signature(weights).bind(0, 0)
+    except TypeError as error:
+        raise ArgumentError(
+            f"the function given as weights= cannot be called with two numbers ({error}); wanted f(first, rows), which "
+            f"gives a weight for each of `rows` rows of the table from row `first` on"
+        ) from error
+    except ValueError:  # some built-in functions have no signature
+        return
+
+
+_NUMBERS = ("int", "uint", "float", "bool", "decimal")
+
+
+class Draw:
+    """Where weights come from: a column, a function, or the classes of a column; and what is drawn by them."""
+
+    def __init__(self, source: Source, weights: Weights | None, balance: str | None) -> None:
+        if weights is not None and balance is not None:
+            raise ArgumentError("both weights= and balance= are given; wanted one of them")
+        if callable(weights):
+            _check_function(weights)
+        self._source = source
+        self._function = weights if callable(weights) else None
+        self._column = weights if isinstance(weights, str) else balance
+        if self._column is not None and self._column not in source.schema:
+            known = source.schema.column_names
+            raise ColumnError(f"no column {self._column!r} to draw rows by{closest(self._column, known)}")
+        if isinstance(weights, str) and not source.schema[weights].dtype.startswith(_NUMBERS):
+            raise ArgumentError(f"weights={weights!r} is a column of {source.schema[weights].dtype}; wanted numbers")
+        self._balance = balance is not None
+        self._counts: dict[object, int] = {}
+        self._lock = Lock()
+        self._line: list[float] = []  # sums of the weights before each fragment, and of all
+        self._firsts: list[int] = []  # the first row of each fragment in the table
+        self._latest: tuple[tuple[int, int], list[Drawn]] | None = None
+
+    @property
+    def name(self) -> str:
+        """What rows are drawn by, for a saved position."""
+        return f"{'balance' if self._balance else 'weights'}={self._column or 'function'}"
+
+    def drawn(self, fragments: Sequence[Fragment], seed: int, epoch: int, threads: int) -> list[Drawn]:
+        """What is drawn in an epoch: passes over fragments. The first call reads one column of the table."""
+        with self._lock:
+            if not self._line:
+                self._weigh(fragments, threads)
+            if self._latest is None or self._latest[0] != (seed, epoch):
+                counts = np.diff(self._teeth(np.asarray(self._line), seed, epoch)).tolist()
+                self._latest = (
+                    (seed, epoch),
+                    [
+                        Drawn(fragment, number, turn, passes, len(range(turn, count, passes)), seed, epoch)
+                        for number, (fragment, count) in enumerate(zip(fragments, counts, strict=True))
+                        for passes in [-(-count // fragment.rows)]
+                        for turn in range(passes)
+                    ],
+                )
+            return self._latest[1]
+
+    def read(self, drawn: Drawn, columns: Sequence[str]) -> pl.DataFrame:
+        """The rows of a pass, in table order; a row drawn twice is there twice."""
+        wanted = list(columns) if self._column is None or self._column in columns else [*columns, self._column]
+        frame = self._source.read(drawn.fragment, wanted)
+        column = None if self._column is None else frame.get_column(self._column).alias("values")
+        before = self._line[drawn.number]
+        ends = before + np.cumsum(self._weights(drawn.fragment, drawn.number, column))
+        teeth = np.diff(self._teeth(np.concatenate([[before], ends]), drawn.seed, drawn.epoch))
+        return frame[np.repeat(np.arange(frame.height), teeth)[drawn.turn :: drawn.passes]]
+
+    def _teeth(self, along: NDArray[np.float64], seed: int, epoch: int) -> NDArray[np.int64]:
+        """How many teeth lie before each of these places on the line: none before its start, all before its end."""
+        offset = (permute.key(seed, epoch, -1) >> 11) / 2**53
+        places = along / self._line[-1] * self._firsts[-1] if self._firsts[-1] else np.zeros_like(along)
+        return np.floor(places + offset).astype(np.int64)
+
+    def _weigh(self, fragments: Sequence[Fragment], threads: int) -> None:
+        firsts = np.cumsum([0, *(f.rows for f in fragments)]).tolist()
+        self._firsts = firsts
+        if self._balance:
+            counts: dict[object, int] = {}
+            for column in map_threads(self._value_counts, fragments, threads, "rowmill-weights"):
+                for value, count in column.iter_rows():
+                    counts[value] = counts.get(value, 0) + count
+            self._counts = counts  # all at once: an interrupt must not leave some of them
+        line = [0.0]
+        for total in map_threads(self._sum, list(enumerate(fragments)), threads, "rowmill-weights"):
+            line.append(line[-1] + total)
+        if firsts[-1] and not line[-1] > 0:
+            raise ArgumentError("all weights are 0; wanted at least one row that can be drawn")
+        self._line = line
+
+    def _values(self, fragment: Fragment) -> pl.Series:
+        assert self._column is not None  # and its name could be read as a pattern
+        return self._source.read(fragment, [self._column]).get_column(self._column).alias("values")
+
+    def _value_counts(self, fragment: Fragment) -> pl.DataFrame:
+        return self._values(fragment).value_counts()
+
+    def _sum(self, numbered: tuple[int, Fragment]) -> float:
+        number, fragment = numbered
+        weights = self._weights(fragment, number, None if self._column is None else self._values(fragment))
+        return float(np.cumsum(weights)[-1])  # in this order, so that a fragment ends where the next begins
+
+    def _weights(self, fragment: Fragment, number: int, column: pl.Series | None) -> NDArray[np.float64]:
+        """One weight for each row, finite and not negative."""
+        found: ArrayLike
+        if self._function is not None:
+            found = self._function(self._firsts[number], fragment.rows)
+        elif self._balance:
+            assert column is not None
+            each = [1.0 / count for count in self._counts.values()]
+            found = column.replace_strict(list(self._counts), each, return_dtype=pl.Float64).to_numpy()
+        else:
+            assert column is not None
+            found = column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+        array, where = np.asarray(found, np.float64), self._source.describe(fragment)
+        if array.shape != (fragment.rows,):
+            raise ArgumentError(f"found weights of shape {array.shape} for {where}; wanted one for each row")
+        if not (np.isfinite(array) & (array >= 0)).all():
+            raise ArgumentError(f"a weight in {where} is negative, null or not a number; wanted 0 or more")
+        return array

@@ -1,0 +1,1 @@
+"""What `loader.plan()` and `loader.stats()` return, as text tables."""

@@ -1,0 +1,1 @@
+"""One pass over a plan: the stream, its threads, its buffers and its position."""

@@ -1,0 +1,1 @@
+"""A graph for people: as a picture and as text."""

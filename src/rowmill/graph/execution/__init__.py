@@ -1,0 +1,1 @@
+"""Compiles a graph to queries and runs them, for `fit` and `transform`."""

@@ -1,0 +1,1 @@
+"""What the loaders of all frameworks share."""

@@ -1,0 +1,175 @@
+"""List columns in a batch: which become sparse or padded, and which stay values and offsets.
+
+Comes in: names and limits, then values and offsets of a batch. Goes out: what the framework's `Tensors` makes of them.
+Called by the loaders of all frameworks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from rowmill.errors import ArgumentError, ColumnError, closest
+from rowmill.feed.memory.block import Array
+from rowmill.loader._base.tensors import Tensors
+from rowmill.schema import Schema
+
+Form = Literal["ragged", "offsets"]
+LIST_ENDINGS = ("__values", "__offsets")  # of the two arrays of a list column
+
+
+@dataclass(frozen=True)
+class Limits:
+    """List columns that become tensors `[N, limit]`: the longest row allowed of each, and which of them are dense."""
+
+    longest: Mapping[str, int]
+    dense: frozenset[str]
+    sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of one row, where the schema declares them
+
+
+def checked_limits(
+    schema: Schema,
+    names: Sequence[str] | None,
+    limits: Mapping[str, int] | None,
+    dense: bool,
+    pad: Mapping[str, int] | None = None,
+    sizes: Mapping[str, tuple[int, ...]] | None = None,
+) -> Limits:
+    """What `pad`, the older `sparse_names`, `sparse_max` and `sparse_as_dense`, and shapes of the schema ask for."""
+    sparse = _sparse_limits(schema, names, limits)
+    padded = {name: _padded_length(schema, name, length) for name, length in _pairs(pad)}
+    if both := [name for name in padded if name in sparse]:
+        raise ArgumentError(f"{both[0]!r} is in pad and in sparse_names; wanted one of the two")
+    if both := [name for name in (*padded, *sparse) if name in (sizes or {})]:
+        raise ArgumentError(
+            f"{both[0]!r} has a fixed shape in the schema, and is to be padded; leave one of the two out"
+        )
+    exact = {name: math.prod(size) for name, size in (sizes or {}).items() if schema[name].is_list}
+    dense_names = frozenset([*padded, *(sparse if dense else ()), *exact])
+    return Limits({**sparse, **padded, **exact}, dense_names, sizes or {})
+
+
+def _pairs(pad: Mapping[str, int] | None) -> list[tuple[str, int]]:
+    if pad is not None and not isinstance(pad, Mapping):
+        raise ArgumentError(f"pad={pad!r}; wanted the length by column, such as pad={{'genres': 20}}")
+    return list((pad or {}).items())
+
+
+def _padded_length(schema: Schema, name: str, length: int) -> int:
+    if name not in schema:
+        raise ColumnError(f"pad names {name!r}, which is no column{closest(name, schema.column_names)}")
+    spec = schema[name]
+    if not spec.is_list:
+        raise ColumnError(f"pad names {name!r}, which is {spec.dtype}; wanted a list column")
+    if not isinstance(length, int) or isinstance(length, bool) or length < 1:
+        raise ArgumentError(f"pad={{{name!r}: {length!r}}}; wanted a whole number of at least 1")
+    if spec.width is not None and spec.width != length:
+        raise ArgumentError(
+            f"pad={{{name!r}: {length}}}, and all lists of {name!r} have {spec.width} values; leave it out of pad"
+        )
+    return length
+
+
+def _sparse_limits(schema: Schema, names: Sequence[str] | None, limits: Mapping[str, int] | None) -> dict[str, int]:
+    found = {}
+    for name in limits or ():
+        if name not in schema:
+            raise ColumnError(f"sparse_max names {name!r}, which is no column{closest(name, schema.column_names)}")
+    for name in names or ():
+        if not schema[name].is_list:
+            raise ColumnError(f"sparse_names holds {name!r}, which is {schema[name].dtype}; wanted a list column")
+        if name not in (limits or {}):
+            raise ArgumentError(f"no limit for list column {name!r}; add it to sparse_max={{{name!r}: ...}}")
+        found[name] = (limits or {})[name]
+    return found
+
+
+def check_made_names(
+    names: Sequence[str], ragged: Collection[str], mask: str | None = None, targets: Sequence[str] = ()
+) -> None:
+    """Refuse a column whose name the loader gives to another array of the same batch.
+
+    `names` are all columns of a batch, `ragged` those that come as values and offsets, `mask` the name of the padding
+    mask if there is one.
+    """
+    if lists := [name for name in targets if name in ragged]:
+        raise ColumnError(f"target {lists[0]!r} is a list column; wanted one value a row; name another with targets=")
+    own = {name for name in names if name not in ragged}
+    made = {name + ending: f"list column {name!r} is delivered as" for name in ragged for ending in LIST_ENDINGS}
+    made |= {} if mask is None else {mask: "last='pad' marks padding rows in"}
+    if taken := [name for name in names if name in own and name in made]:
+        raise ColumnError(
+            f"{made[taken[0]]} {taken[0]!r}, and the table has a column of that name; rename the column, or leave it "
+            f"out by naming the others"
+        )
+
+
+@dataclass(frozen=True)
+class Lists:
+    """What becomes of the list columns of a batch."""
+
+    limits: Limits
+    form: Form
+    fill: int = 0  # what dense rows are filled up with
+
+    def tensors(self, name: str, column: tuple[Array, Array], make: Tensors, padding: int = 0) -> dict[str, Any]:
+        """One tensor under its name, or its values and offsets under two. `padding`: rows at the end that are none."""
+        values, offsets = column
+        if name in self.limits.longest:
+            if name in self.limits.sizes:
+                check_sizes(name, np.diff(offsets), self.limits.sizes[name], padding)
+            return {name: self._limited(name, values, offsets, make)}
+        if self.form == "ragged":
+            return {name: make.ragged(values, offsets)}
+        return dict(zip((name + ending for ending in LIST_ENDINGS), map(make.array, column), strict=True))
+
+    def as_offsets(self, ragged: Sequence[str]) -> list[str]:
+        """Those of these list columns that come as values and offsets."""
+        return [name for name in ragged if self.form == "offsets" and name not in self.limits.longest]
+
+    def _limited(self, name: str, values: Array, offsets: Array, make: Tensors) -> Any:
+        limit, lengths = self.limits.longest[name], np.diff(offsets)
+        longest = int(lengths.max()) if len(lengths) else 0
+        if longest > limit:
+            raise too_long(name, longest, limit)
+        rows = np.repeat(np.arange(len(lengths)), lengths)
+        places = np.arange(len(values)) - np.repeat(offsets[:-1], lengths)
+        if name not in self.limits.dense:
+            return make.sparse(np.stack([rows, places], axis=1), values, (len(lengths), limit))
+        padded = np.full((len(lengths), limit), self.fill, values.dtype)
+        padded[rows, places] = values
+        return make.rows(padded)
+
+
+def check_sizes(name: str, lengths: Any, size: tuple[int, ...], padding: int) -> None:
+    """Refuse a batch with rows of another shape than the schema declares."""
+    real = lengths[: len(lengths) - padding]
+    if len(wrong := real[real != math.prod(size)]):
+        raise ArgumentError(
+            f"a row of {name!r} has {int(wrong[0])} values in lists of the right length, and its shape in the schema "
+            f"is {(None, *size)}; declare another, such as with_shape((None, None)) for lists of any length"
+        )
+
+
+def too_long(name: str, longest: int, limit: int) -> ArgumentError:
+    """The error for a row that does not fit into its tensor."""
+    return ArgumentError(
+        f"a row of {name!r} has {longest} values, and {limit} are allowed; raise the limit in pad= (or sparse_max=), "
+        f"or cut the lists"
+    )
+
+
+def checked_form(form: str | None, default: Form, make: Tensors) -> Form:
+    """How list columns without a limit are delivered: as asked for, if the framework can, else by default."""
+    if form is None:
+        return default
+    if form == "offsets" or (form == "ragged" and make.ragged_name is not None):
+        return form  # type: ignore[return-value]
+    raise ArgumentError(
+        f"lists={form!r}; wanted 'offsets' (two arrays, `name__values` and `name__offsets`)"
+        + (f", or 'ragged' (a {make.ragged_name})" if make.ragged_name else "; this framework has no ragged tensors")
+    )

@@ -1,0 +1,1 @@
+"""CSV files as a source."""

@@ -1,0 +1,1 @@
+"""Files as such: paths, object stores, Hive folders, fingerprints, pins and temporary folders."""

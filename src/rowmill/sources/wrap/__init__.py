@@ -1,0 +1,1 @@
+"""Sources that change another source: casts, transformations, other partitions."""
