@@ -53,7 +53,7 @@ format: $(READY) ## rewrite the code in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY) ## measure against peers; rewrite the README's table and picture
+bench: $(READY) ## measure against peers; rewrite docs/benchmarks.md and the README's table
 	$(BIN)/python benchmarks/run.py
 
 docs: $(READY) ## build the documentation into site/

@@ -1,4 +1,4 @@
-"""Puts results into the README, between two markers, and the picture into `docs`."""
+"""Puts results between two markers: five rows into the README, all into docs/benchmarks.md; and draws the picture."""
 
 from __future__ import annotations
 
@@ -31,19 +31,50 @@ BESIDE = {
 }  # fmt: skip
 
 
-def publish(results: Path, *, readme: Path = ROOT / "README.md", picture: Path = ROOT / "docs/bench.png") -> bool:
+FIVE = ("ceiling", "rowmill", "perm", "tensordict", "stock-0")  # what the README shows
+
+
+def publish(
+    results: Path,
+    *,
+    readme: Path = ROOT / "README.md",
+    page: Path = ROOT / "docs/benchmarks.md",
+    picture: Path = ROOT / "docs/bench.png",
+) -> bool:
     """Rewrite what lies between the markers. False, and nothing done, if there are no markers or results."""
-    records = newest("race", results)
-    text = readme.read_text() if readme.exists() else ""
-    if not records or BEGIN not in text or END not in text:
+    if not newest("race", results) or not all(_has_markers(path) for path in (readme, page)):
         return False
-    plot.draw(records, picture)
-    before, _, rest = text.partition(BEGIN)
-    after = rest.partition(END)[2]
-    link = picture.relative_to(readme.parent)
-    body = f"![Rows per second and CPU-seconds of each way to make batches]({link})\n\n{markdown(results)}"
-    readme.write_text(f"{before}{BEGIN}\n{body}\n{END}{after}")
+    plot.draw(newest("race", results), picture)
+    for path, tables in ((readme, summary(results)), (page, markdown(results))):
+        before, _, rest = path.read_text().partition(BEGIN)
+        after = rest.partition(END)[2]
+        link = picture.relative_to(path.parent)
+        body = f"![Rows per second and CPU-seconds of each way to make batches]({link})\n\n{tables}"
+        path.write_text(f"{before}{BEGIN}\n{body}\n{END}{after}")
     return True
+
+
+def _has_markers(path: Path) -> bool:
+    text = path.read_text() if path.exists() else ""
+    return BEGIN in text and END in text
+
+
+def summary(results: Path) -> str:
+    """Five rows of the race, and where it was measured."""
+    records = newest("race", results)
+    found = figures(records)
+    head = f"{records[0].get('table_rows', 0):,} rows of 40 columns, batches of {records[0].get('batch_size', 0):,}"
+    lines = [f"| {head} | million rows/s | CPU-seconds per million rows |", "|---|--:|--:|"]
+    for name in (name for name in FIVE if name in found):
+        speed, cpu = found[name].rows_per_second / 1e6, found[name].cpu_per_million
+        lines.append(f"| {_title(name)} | {speed:.2f} | {cpu:.2f} |")
+    machine, rounds = records[0]["machine"], 1 + max(record["round"] for record in records)
+    where = f"{machine['cores']} cores ({machine['cpu']}, {machine['memory_gb']:.0f} GB); {machine['date'][:10]}"
+    return "\n".join([*lines, "", f"Medians of {rounds} interleaved rounds on {where}."])
+
+
+def _title(name: str) -> str:
+    return f"**{TITLES[name]}**" if name.startswith("rowmill") else TITLES[name].replace("tensor[", "tensor\\[")
 
 
 def markdown(results: Path) -> str:
@@ -56,9 +87,8 @@ def markdown(results: Path) -> str:
         "|---|--:|--:|--:|",
     ]
     for name, figure in sorted(found.items(), key=lambda item: -item[1].rows_per_second):
-        title = f"**{TITLES[name]}**" if name.startswith("rowmill") else TITLES[name].replace("tensor[", "tensor\\[")
         speed, cpu = figure.rows_per_second / 1e6, figure.cpu_per_million
-        lines.append(f"| {title} | {speed:.2f} | {cpu:.2f} | {figure.rows_per_second / stock:,.0f} |")
+        lines.append(f"| {_title(name)} | {speed:.2f} | {cpu:.2f} | {figure.rows_per_second / stock:,.0f} |")
     return "\n".join([*lines, "", *_scales(results), "", *_beside(results), _where(records, results)])
 
 

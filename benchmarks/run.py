@@ -1,4 +1,4 @@
-"""Asks every question, prints the answers, and puts them into the README.
+"""Asks every question, prints the answers, and puts them into docs/benchmarks.md and the README.
 
 python benchmarks/run.py [--quick] [--only race rows ...] [--clean]
 
@@ -66,7 +66,9 @@ def main() -> None:
         if race_records := newest("race", results):
             plot.draw(race_records, results / "bench.png")
     elif not publish(results):
-        console.print("README.md has no markers for the results; left as it is.", style="yellow")
+        console.print(
+            "README.md or docs/benchmarks.md has no markers for the results; both are left as they are.", style="yellow"
+        )
     console.print(f"readings: {journal.path}", style="dim")
 
 

@@ -100,20 +100,25 @@ def test_an_aim_can_be_met():
 def test_results_go_between_the_markers_and_nowhere_else(tmp_path):
     from publish import BEGIN, END, publish
 
-    readme, picture = tmp_path / "README.md", tmp_path / "docs" / "bench.png"
+    (tmp_path / "docs").mkdir()
+    readme, page, picture = tmp_path / "README.md", tmp_path / "docs" / "benchmarks.md", tmp_path / "docs" / "bench.png"
+    paths = {"readme": readme, "page": page, "picture": picture}
     write(tmp_path, "a.jsonl", RACE)
-    assert not publish(tmp_path, readme=readme, picture=picture)
+    assert not publish(tmp_path, **paths)
     readme.write_text("no place for it\n")
-    assert not publish(tmp_path, readme=readme, picture=picture)
-    assert readme.read_text() == "no place for it\n"
+    page.write_text(f"# before\n{BEGIN}\nold\n{END}\nafter\n")
+    assert not publish(tmp_path, **paths)
+    assert readme.read_text() == "no place for it\n" and "old" in page.read_text()
     assert not picture.exists()
     readme.write_text(f"# before\n{BEGIN}\nold\n{END}\nafter\n")
-    assert publish(tmp_path, readme=readme, picture=picture)
-    once = readme.read_text()
-    assert once.startswith(f"# before\n{BEGIN}\n![")
-    assert once.endswith(f"{END}\nafter\n")
-    assert "old" not in once
-    assert "| **Rowmill, shuffled** | 0.00 | 200000.00 | 100 |" in once
+    assert publish(tmp_path, **paths)
+    once = [path.read_text() for path in (readme, page)]
+    for text, link in zip(once, ("docs/bench.png", "bench.png"), strict=True):
+        assert text.startswith(f"# before\n{BEGIN}\n![") and f"]({link})" in text
+        assert text.endswith(f"{END}\nafter\n")
+        assert "old" not in text
+    assert "| **Rowmill, shuffled** | 0.00 | 200000.00 |\n" in once[0]
+    assert "| **Rowmill, shuffled** | 0.00 | 200000.00 | 100 |" in once[1]
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert publish(tmp_path, readme=readme, picture=picture)
-    assert readme.read_text() == once
+    assert publish(tmp_path, **paths)
+    assert [path.read_text() for path in (readme, page)] == once
