@@ -1,6 +1,7 @@
 """An interrupt that a library swallows still leaves the public call that it came in."""
 
 import gc
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 from rowmill import Workflow, ops
 from rowmill._system.interrupts import KeepInterrupts, interruptible
+from rowmill._system.threads import run_apart
 from rowmill.loader.torch import Loader
 from tests.conftest import make_table
 
@@ -171,3 +173,22 @@ def test_a_context_whose_end_is_interrupted_keeps_nothing_alive():
     finally:
         signal.signal(signal.SIGINT, before)
         sys.unraisablehook = sys.__unraisablehook__
+
+
+def test_what_runs_apart_ends_before_an_interrupt_is_raised():
+    """Two signals while a folder is being removed: the thread that removes it is not left behind."""
+    done = []
+
+    def slow() -> None:
+        time.sleep(0.6)
+        done.append(True)
+
+    signals = [threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)) for seconds in (0.1, 0.3)]
+    for timer in signals:
+        timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        run_apart(slow)
+    assert done == [True]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("rowmill-apart")]
+    for timer in signals:
+        timer.join()

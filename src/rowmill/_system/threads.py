@@ -127,10 +127,23 @@ def map_threads(
 
 
 def run_apart(function: Callable[[], Any]) -> None:
-    """Run a function that must not raise on a thread that no signal reaches, and wait for it. It runs to its end."""
+    """Run a function that must not raise on a thread that no signal reaches, and wait for it. It runs to its end.
+
+    An interrupt that comes meanwhile is raised once it has ended, so that no thread is left behind.
+    """
     group = ThreadGroup(1, "rowmill-apart")
-    group.start(function)
-    group.join()
+    interrupt: BaseException | None = None
+    try:
+        group.start(function)
+    except BaseException as error:  # noqa: BLE001 - raised below
+        interrupt = error
+    while group.is_alive():
+        try:
+            group.join()
+        except BaseException as error:  # noqa: BLE001 - raised below
+            interrupt = interrupt or error
+    if interrupt is not None:
+        raise interrupt
 
 
 class Writer(Generic[T]):
