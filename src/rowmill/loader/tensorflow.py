@@ -1,8 +1,8 @@
 """Batches as TensorFlow tensors: `KerasSequenceLoader`, which NVTabular's users know, and `Loader`, the modern form.
 
 Both are datasets of `tf.keras`, which is Keras 3, or Keras 2 if `TF_USE_LEGACY_KERAS=1` says so. All are thin:
-`keras_loaders` has the settings, `keras_stream` the way Keras asks, `rowmill.feed` does the rest. On import, a GPU's
-memory is limited to what `TF_MEMORY_ALLOCATION` says.
+`_keras.loaders` has the settings, `_keras.keras_loader` the way Keras asks, `rowmill.feed` does the rest. On import,
+a GPU's memory is limited to what `TF_MEMORY_ALLOCATION` says.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The check of a whole store before its rows are read in any order. Called by `cache` and by the wrapped datasets."""
+"""The check of a whole store before its rows are read in any order. Called by `table_cache` and wrapped datasets."""
 
 from __future__ import annotations
 

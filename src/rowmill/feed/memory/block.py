@@ -122,7 +122,7 @@ class Block:
 
 
 class ColumnMajorBlock(Block):
-    """The same, batch after batch, each with its columns one after another, all of them aligned.
+    """Room for batches, one after another, each with its columns one after another, all of them aligned.
 
     Columns of several values a row stand row after row in any case.
     """

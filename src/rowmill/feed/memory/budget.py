@@ -1,4 +1,4 @@
-"""One setting for memory, divided among fragments, chunks and what waits to be trained on. Called by `stream`.
+"""One setting for memory, divided among fragments, chunks and what waits to be trained on. Called by `run.stream`.
 
 1/4  the chunk whose batches are being handed out
 1/4  the chunk being filled meanwhile

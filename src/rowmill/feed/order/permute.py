@@ -2,7 +2,7 @@
 
 Comes in: a key (64 bits, made by `key` from seed, epoch and place) and a count. Goes out: where each row goes. The same
 key gives the same order on every machine, in every thread and in every release: `VERSION` changes if that ever must.
-Called by `plan` and `stream`. The numbers are SplitMix64 (a counter put through a mixing function), so there is no
+Called by `plan` and `run.stream`. The numbers are SplitMix64 (a counter put through a mixing function), so there is no
 state to carry, to share or to save.
 """
 

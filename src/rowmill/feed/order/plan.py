@@ -2,7 +2,7 @@
 
 Comes in: rows per fragment and a handful of settings. Goes out: chunks, each a list of spans (runs of rows of a
 fragment) and the place of every row among the chunk's batches. A pure function of its arguments: no clock, no thread,
-no random state. Called by `stream`; `feed` only obeys it.
+no random state. Called by `run.stream`; `run.pipeline` only obeys it.
 
     fragments ──(order drawn from seed, epoch)──► one long line of rows ──► cut into equal lanes, one for each rank
     ──► cut into chunks of whole batches ──(places drawn from seed, epoch, first row of chunk)──► batches

@@ -1,4 +1,4 @@
-"""World size and rank as a function, called when an epoch is planned. Made by the loaders, called by `stream`."""
+"""World size and rank as a function, called when an epoch is planned. Made by the loaders, called by `run.stream`."""
 
 from __future__ import annotations
 

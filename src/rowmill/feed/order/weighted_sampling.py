@@ -4,7 +4,7 @@ Rows stand on a line, each as long as its weight; a comb of equally spaced teeth
 epoch, is laid over it, and a row is drawn once for every tooth that falls on it. So a row with k times the mean weight
 is drawn k times on average and never more than once more or less, any number of rows will do, and the draws of a
 fragment follow from its own weights and the sum of those before it. A fragment with more draws than rows is read in
-several passes, which are spread over the epoch like fragments of their own. Called by `stream`.
+several passes, which are spread over the epoch like fragments of their own. Called by `run.stream`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Comes in: two layouts of the same columns. Goes out: a line of integers for each matrix that is wanted, as
 `_native.copy_rows` takes them.
-Called by `pack`, and by the store.
+Called by `pack_columns`, and by the store.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Comes in: the loose columns of the fragments of a chunk, and the place of each row. Goes out: one array of values with
 offsets (or one array of objects) for the whole chunk, in the order of its batches; a batch is a slice of it. Called by
-`feed` when the last fragment of a chunk has arrived, because only then the lengths are known.
+`run.chunk_buffer` when the last fragment of a chunk has arrived, because only then the lengths are known.
 """
 
 from __future__ import annotations

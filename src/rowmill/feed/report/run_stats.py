@@ -1,7 +1,7 @@
 """What a pass costs: where time goes, how much comes through, and what limits it.
 
-`Stats` is written by `feed` while it runs (a few additions for each fragment and batch); `Stats.report` makes of it
-what a person reads: was the training loop waiting for data, and if so, for the processor or for storage.
+`Stats` is written by `run.pipeline` while it runs (a few additions for each fragment and batch); `Stats.report` makes
+of it what a person reads: was the training loop waiting for data, and if so, for the processor or for storage.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Matrices have room for all rows of the chunk. Lists and strings have sizes that are known only once they are decoded; if
 those of the open chunks take more than their share of the memory setting, a chunk keeps the rows of its first batches
-only, and the rows of later batches are read again when those are handed out (`refill`). Called by `feed`, which says
-when a chunk gets blocks to be filled and when its batches are handed out.
+only, and the rows of later batches are read again when those are handed out (`refill`). Called by `pipeline`, which
+says when a chunk gets blocks to be filled and when its batches are handed out.
 """
 
 from __future__ import annotations

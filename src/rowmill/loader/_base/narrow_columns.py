@@ -1,6 +1,6 @@
 """Fewer columns for a loader that has not begun: a schema comes in, the arguments to make the loader anew with go out.
 
-Called by `streamed`, when `loader.input_schema` is set.
+Called by `loader`, when `loader.input_schema` is set.
 """
 
 from __future__ import annotations

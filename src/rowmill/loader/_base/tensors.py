@@ -1,7 +1,7 @@
 """What a framework has to do with a batch: the `Tensors` protocol, and NumPy's answer to it.
 
 Comes in: a `Batch` of row-major matrices, list columns and objects. Goes out: one tensor for each column. Each
-framework has its own file (`tensors_tf`, `tensors_torch`, `tensors_jax`); the loaders know the protocol only.
+framework has its own file (`tensors` in `_tf`, `_torch`, `_jax`); the loaders know the protocol only.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Keras asks a dataset for batches by index, shuffles the indices in `fit`, asks f
 their shapes, and on TensorFlow asks from a thread of its own and ahead of time. A chunk holds many batches and must be
 decoded as a whole, so jumping about would decode a chunk for each batch. Instead a *pass* hands out the plan's batches
 in the plan's order: the k-th new index gets batch k. Asked in order, index i is batch i; asked in shuffled order, the
-indices are only names. Called by the Keras loaders (`keras_stream`).
+indices are only names. Called by the Keras loaders (`keras_loader`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Hugging Face Accelerate: whether it would divide among ranks what the loader has divided already.
 
 `accelerator.prepare` wraps a stock `DataLoader` over an iterable dataset so that rank 0 alone is read, and its batches
-are concatenated and sliced for all ranks. Called by `torch_stream` when an iteration begins; imports no Accelerate.
+are concatenated and sliced for all ranks. Called by `torch_loader` when an iteration begins; imports no Accelerate.
 """
 
 from __future__ import annotations

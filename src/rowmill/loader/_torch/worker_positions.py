@@ -1,7 +1,7 @@
 """Where each worker process of a stock `DataLoader` begins next, in memory that all of them share.
 
 A `DataLoader` makes new worker processes for every epoch. Each gets a copy of the loader as it was, and would begin the
-same epoch again. Called by `torch_stream`, in the parent and in the workers.
+same epoch again. Called by `torch_loader`, in the parent and in the workers.
 """
 
 from __future__ import annotations

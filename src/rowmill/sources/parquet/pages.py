@@ -2,7 +2,7 @@
 
 A footer and an open file in, nothing or `DataFileError` out. A decoder allocates what page headers ask for, and does
 not compare checksums, so both are done here. Headers are checked once for each column of a row group; checksums, where
-the writer stored them, whenever a page is read. Called by `parquet`.
+the writer stored them, whenever a page is read. Called by `parquet_source`.
 """
 
 from __future__ import annotations

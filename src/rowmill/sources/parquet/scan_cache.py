@@ -1,7 +1,7 @@
 """A cache of Parquet files that were opened before: a footer is parsed once, not for every row group.
 
 A file of 64 row groups took a fifth longer to read when it was parsed for each of them, and a larger one longer still.
-Called by `parquet`, from any number of threads.
+Called by `parquet_source`, from any number of threads.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The sizes of columns come from the footer. Row groups that fit are read whole, by Polars. Columns of numbers in larger
 row groups are read by Polars, as many rows at a time as fit, and as many columns as may be in memory together. Columns
 that Polars would have to decode whole (lists and strings) or load whole are streamed by PyArrow a few rows at a time;
-where that would decode a row group many times, from a temporary copy (`batch_copy`). Called by `parquet`.
+where that would decode a row group many times, from a temporary copy (`batch_copy`). Called by `parquet_source`.
 """
 
 from __future__ import annotations
