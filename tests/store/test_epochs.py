@@ -57,7 +57,7 @@ def test_pieces_of_many_strips(tmp_path, monkeypatch, row_group, last):
         again = stream(tmp_path / "table", tmp_path / "cache", memory="40MB")
         forbid_reading(again, monkeypatch)
         assert epochs(again, 3) == wanted
-    assert "100% there" in again.kept.text()
+    assert "100% there" in again.cached.text()
 
 
 def test_columns_of_several_dtypes_in_one_matrix(tmp_path):
@@ -117,14 +117,14 @@ def test_an_interrupted_epoch_keeps_what_it_has(tmp_path, monkeypatch):
     for _ in range(4):
         next(batches)
     batches.close()
-    kept = first.kept._store.pieces.rows
+    kept = first.cached._store.pieces.rows
     assert 0 < kept < 1003
     second = stream(folder, tmp_path / "cache", memory="100kB", threads=1)
     read, rows = second.source.read, []
     monkeypatch.setattr(second.source, "read", lambda f, c: (rows.append(f.rows), read(f, c))[1])
     second.build_cache()
     assert sum(rows) == 1003 - kept
-    assert "100% there" in second.kept.text()
+    assert "100% there" in second.cached.text()
 
 
 def test_two_loops_over_one_loader_at_once(tmp_path):
@@ -142,15 +142,15 @@ def test_the_tiers_of_auto_give_the_same_and_say_which(tmp_path, monkeypatch):
     wanted = epochs(stream(folder, memory="600kB"), 3)
     on_disk = stream(folder, "auto", memory="600kB")
     assert epochs(on_disk, 3) == wanted
-    assert "mapped from" in on_disk.kept.text()
+    assert "mapped from" in on_disk.cached.text()
     large = epochs(stream(folder, memory="4MB"), 3)
     in_memory = stream(folder, "auto", memory="4MB")
     assert epochs(in_memory, 3) == large
-    assert "in memory, 100% there" in in_memory.kept.text()
+    assert "in memory, 100% there" in in_memory.cached.text()
     monkeypatch.setattr("rowmill.store.cache.tier_policy.free_bytes", lambda folder: 1000)
     streamed = stream(folder, "auto", memory="600kB")
     assert epochs(streamed, 3) == wanted
-    assert "none: rows are read from their source" in streamed.kept.text()
+    assert "none: rows are read from their source" in streamed.cached.text()
 
 
 def test_a_store_in_memory_leaves_nothing_on_disk(tmp_path, monkeypatch):
@@ -198,7 +198,7 @@ def test_what_cannot_be_kept_is_refused_or_streamed(tmp_path):
     strings = Dataset(pl.DataFrame({"a": [1, 2], "s": ["x", "y"]}))
     with pytest.raises(ArgumentError, match="'s', which holds strings"):
         stream(strings, tmp_path / "cache")
-    assert "holds strings" in stream(strings, "auto").kept.text()
+    assert "holds strings" in stream(strings, "auto").cached.text()
     with pytest.raises(ArgumentError, match="balance=a"):
         stream(Dataset({"a": [1, 2]}), tmp_path / "cache", balance="a")
     for bad in ("", 3, True):

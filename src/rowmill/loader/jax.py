@@ -124,7 +124,7 @@ class Loader(Streamed):
             weights=weights,
             balance=balance,
             cache=open_cache(cache, cache_size),
-            turned=sharding is None,  # which spreads rows, so it wants them whole
+            column_major=sharding is None,  # which spreads rows, so it wants them whole
         )
         self._open(dataset, stream)
         self.sharding = sharding

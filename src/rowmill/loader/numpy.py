@@ -98,7 +98,7 @@ class Loader(Streamed):
             weights=weights,
             balance=balance,
             cache=open_cache(cache, cache_size),
-            turned=True,
+            column_major=True,
         )
         self._open(table, stream)
         make = NumpyTensors(self._form.selection.layout.matrices, upright=False)

@@ -58,7 +58,7 @@ class TensorFlowBackend(BackendLoader):
     def to_tf_dataset(self) -> Any:
         """A `tf.data.Dataset` of the batches; each iteration of it is one epoch of this loader."""
         layout = self._form.selection.layout
-        if self._stream.last == "short" and not self._maps and not layout.loose:
+        if self._stream.last == "short" and not self._maps and not layout.variable:
             upright = isinstance(self, SequenceLoader)
             return of_matrices(
                 lambda: self._stream.track(self._stream.batches()), self._form, self._left(), upright=upright

@@ -39,10 +39,10 @@ class Widths:
         `first_rows` reads some rows from the start of a fragment; without it, the source's first slice is taken.
         """
         new = [c for c in columns if c not in self._known]
-        loose = [c for c in new if is_uneven(self._dtypes[c])]
+        variable = [c for c in new if is_uneven(self._dtypes[c])]
         self._known.update({c: value_bytes(self._dtypes[c]) for c in new})
-        if loose:
-            self._known.update(_looked_at(loose, source, first_rows or partial(_first_slice, source)))
+        if variable:
+            self._known.update(_looked_at(variable, source, first_rows or partial(_first_slice, source)))
         return sum(self._known[c] for c in columns)
 
     def known(self, column: str) -> float:

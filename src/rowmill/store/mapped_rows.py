@@ -23,13 +23,15 @@ STREAM_BYTES = 4 << 20  # more than this is written with non-temporal stores: it
 class Mapped:
     """Rows that stand one after another in a store, as row-major matrices."""
 
-    def __init__(self, layout: Layout, rows: int, matrices: Sequence[Array], loose: pl.DataFrame | None = None) -> None:
-        self.layout, self.rows, self.loose = layout, rows, loose
+    def __init__(
+        self, layout: Layout, rows: int, matrices: Sequence[Array], variable: pl.DataFrame | None = None
+    ) -> None:
+        self.layout, self.rows, self.variable = layout, rows, variable
         self._matrices = matrices
 
     def copy_rows(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
         """Write rows `start` and on, as many as there are places, to those places in the blocks."""
-        if self.layout.matrices:  # else lists alone, which come loose
+        if self.layout.matrices:  # else there are lists alone, which come as `variable`
             plan = parts(self.layout, blocks.layout)
             _native.copy_rows(self._matrices, start, plan, places, blocks.destination)
 
@@ -38,9 +40,9 @@ class Gathered(Mapped):
     """Rows of a store in any order, by their numbers."""
 
     def __init__(
-        self, layout: Layout, rows: NDArray[np.int64], matrices: Sequence[Array], loose: pl.DataFrame | None = None
+        self, layout: Layout, rows: NDArray[np.int64], matrices: Sequence[Array], variable: pl.DataFrame | None = None
     ) -> None:
-        super().__init__(layout, len(rows), matrices, loose)
+        super().__init__(layout, len(rows), matrices, variable)
         self._numbers = np.ascontiguousarray(rows, np.int64)
 
     def copy_rows(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:

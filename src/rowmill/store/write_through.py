@@ -44,7 +44,7 @@ class WriteThrough:
     def __init__(
         self, store: Store, first: int, columns: Columns, failed: Callable[[OSError | DtypeError], None]
     ) -> None:
-        self.rows, self.loose = columns.rows, columns.loose
+        self.rows, self.variable = columns.rows, columns.variable
         self._store, self._first, self._columns, self._failed = store, first, columns, failed
         self._stored = columns.into(store.shape.layout)
 
@@ -97,11 +97,11 @@ class WriteThrough:
 
     def _lists(self, first: int, rows: int) -> list[tuple[Array, Array]]:
         """Values and lengths of the list columns of these rows."""
-        if self.loose is None:
+        if self.variable is None:
             return []
         found = []
         for name in self._store.shape.layout.ragged:
-            values, offsets = values_and_offsets(_sliced(self.loose, name, first, rows))
+            values, offsets = values_and_offsets(_sliced(self.variable, name, first, rows))
             own = np.ascontiguousarray(values[offsets[0] : offsets[-1]])
             found.append((own, np.diff(offsets).astype(np.int64)))
         return found

@@ -71,8 +71,8 @@ class Layout:
         return bool(self.ragged) or any(matrix.widths for matrix in self.matrices)
 
     @property
-    def loose(self) -> tuple[str, ...]:
-        """The columns that stand in no matrix."""
+    def variable(self) -> tuple[str, ...]:
+        """The variable-size columns: lists and strings, which stand in no matrix."""
         return self.ragged + self.objects
 
 
@@ -81,7 +81,7 @@ class Block:
 
     __slots__ = ("column_major", "layout", "matrices", "rows", "unit")
 
-    turned = False
+    is_column_major = False
 
     def __init__(self, layout: Layout, rows: int, rooms: Sequence[Array]) -> None:
         """`rooms`: for each matrix the bytes it is given, aligned for its dtype."""
@@ -129,7 +129,7 @@ class ColumnMajorBlock(Block):
 
     __slots__ = ("_batches",)
 
-    turned = True
+    is_column_major = True
 
     def __init__(self, layout: Layout, rows: int, memory: NDArray[np.uint8], batch_rows: int) -> None:
         self.layout, self.rows, self.unit = layout, rows, batch_rows
@@ -180,7 +180,7 @@ class Blocks(tuple[Block, ...]):
 
 def column_major_offsets(matrices: Sequence[Matrix], batch_rows: int) -> tuple[list[tuple[int, int]], int]:
     """Where matrices on their sides stand in a batch: for each where it begins, and the bytes from a column to the next
-    (0 for columns of several values a row, which are not turned); and the bytes of all."""
+    (0 for columns of several values a row, which stay row-major); and the bytes of all."""
     parts, at = [], 0
     for matrix in matrices:
         step = 0 if matrix.widths else -(-batch_rows * matrix.dtype.itemsize // ALIGNMENT) * ALIGNMENT
@@ -243,30 +243,37 @@ class Pool:
     """Lends blocks of one size, and memory to work in."""
 
     def __init__(
-        self, layout: Layout, rows: int, keep: int, turned: int | None = None, allocate: Allocate | None = None
+        self,
+        layout: Layout,
+        rows: int,
+        keep: int,
+        column_major_rows: int | None = None,
+        allocate: Allocate | None = None,
     ) -> None:
         self.layout = layout
         self.rows = rows
-        self.turned = turned
+        self.column_major_rows = column_major_rows
         self.scratch = Memory(SCRATCH)
         self._blocks = Memory(keep, allocate or _allocate)  # beyond so many the user is collecting batches
 
     def take(self) -> Block:
         """A block that nobody looks into."""
-        if self.turned is None:
+        if self.column_major_rows is None:
             return Block.within(self.layout, self.rows, self._blocks.take(Block.nbytes(self.layout, self.rows)))
-        size = self.rows // self.turned * column_major_offsets(self.layout.matrices, self.turned)[1]
-        return ColumnMajorBlock(self.layout, self.rows, self._blocks.take(carved_bytes([size])), self.turned)
+        size = (
+            self.rows // self.column_major_rows * column_major_offsets(self.layout.matrices, self.column_major_rows)[1]
+        )
+        return ColumnMajorBlock(self.layout, self.rows, self._blocks.take(carved_bytes([size])), self.column_major_rows)
 
 
 @dataclass(slots=True)
 class Batch:
-    """What a training step gets, before it is turned into tensors: views, one for each matrix of the layout."""
+    """What a training step gets, before tensors are made of it: views, one for each matrix of the layout."""
 
     rows: int
     matrices: list[Array]
     ragged: Mapping[str, tuple[Array, NDArray[np.int64]]] = field(default_factory=dict)
     objects: Mapping[str, Array] = field(default_factory=dict)
-    turned: bool = False  # whether a matrix has a row for each column
+    column_major: bool = False  # whether a matrix has a row for each column
     joined: Array | None = None  # the bytes of all matrices, where they stand as `column_major_offsets` says
     padding: int = 0  # rows of zeros at the end, so that all ranks take the same number of steps

@@ -19,15 +19,15 @@ Memory = int | float | str | Literal["auto"]
 COMMON = 10**9  # the memory setting from which the order of several ranks follows with "auto"
 # Lists and strings are in memory as decoded, put in order, and in the batch of the training loop. Chunks are planned
 # with a little more: those whose rows are as large as planned stay below the limit (2 / 3.2 of the memory of chunks).
-_LOOSE_COPIES = 3.2
+_VARIABLE_COPIES = 3.2
 _PLACE_BYTES = 10  # of a shuffled row: its place, and what working it out takes (`permute.places`)
-_LOOSE_SHARE = 0.65
+_VARIABLE_SHARE = 0.65
 
 
-def row_bytes(packed: float, planned: float, loose: float, *, shuffled: bool) -> float:
+def row_bytes(packed: float, planned: float, variable: float, *, shuffled: bool) -> float:
     """Bytes of a row in a chunk. `packed`: as it is delivered, `planned`: of its matrices in the widest dtypes of any
-    loader, `loose`: of its lists and strings."""
-    return max(packed, planned + loose * _LOOSE_COPIES) + (_PLACE_BYTES if shuffled else 0)
+    loader, `variable`: of its lists and strings."""
+    return max(packed, planned + variable * _VARIABLE_COPIES) + (_PLACE_BYTES if shuffled else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,9 @@ class Budget:
         """The most bytes of a fragment that are decoded at once; fewer where rows may differ in size."""
         return self.fragment // 2 if uneven else self.fragment
 
-    def loose(self, fixed: float) -> float:
+    def variable(self, fixed: float) -> float:
         """Bytes for the lists and strings of open chunks, where matrices take this part of a row."""
-        return _LOOSE_SHARE * self.window * (1 - fixed)
+        return _VARIABLE_SHARE * self.window * (1 - fixed)
 
     def decoding(self, threads: int, fragment_bytes: float) -> float:
         """What threads take that decode fragments of this size: the fragments, and twice as much besides."""

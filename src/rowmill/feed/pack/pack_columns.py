@@ -30,7 +30,7 @@ class RowSource(Protocol):
     """Rows on their way to batches: decoded ones, or those of a store."""
 
     rows: int
-    loose: pl.DataFrame | None  # the columns that stand in no matrix
+    variable: pl.DataFrame | None  # the variable-size columns: lists and strings
 
     def copy_rows(self, start: int, places: NDArray[np.uint32], blocks: Blocks) -> None:
         """Write rows `start` and on, as many as there are places, to those places in the blocks."""
@@ -48,7 +48,7 @@ class Columns:
     def __init__(self, frame: pl.DataFrame, layout: Layout) -> None:
         self.rows = frame.height
         self.layout = layout
-        self.loose = frame.select(exact(layout.loose)) if layout.loose else None
+        self.variable = frame.select(exact(layout.variable)) if layout.variable else None
         fixed = frame if frame.columns == layout.fixed else frame.select(exact(layout.fixed))
         self._runs = [_Run(start, part, layout) for start, part in _contiguous(fixed)]
 
@@ -105,9 +105,9 @@ class _Run:
         """Write rows `first` and on to their places in the blocks, packed in a tile (or in room for all of them)."""
         plan, packed = parts(self._layout, blocks.layout), tuple(range(len(self._layout.matrices)))
         if any(blocks.column_major):  # where the layouts are the same
-            turned = tuple(number for number in packed if blocks.column_major[number])
-            self._check(turned, _native.scatter_columns(self._columns(turned), first, places, blocks.destination))
-            packed = tuple(number for number in packed if number not in turned)
+            scattered = tuple(number for number in packed if blocks.column_major[number])
+            self._check(scattered, _native.scatter_columns(self._columns(scattered), first, places, blocks.destination))
+            packed = tuple(number for number in packed if number not in scattered)
             plan = plan[np.isin(plan[:, NUMBER], packed)]
         if packed:
             given = (first, tile_rows(self._layout), tile, plan, places, blocks.destination)

@@ -1,7 +1,7 @@
 """Transposes row-major batches into contiguous columns, for frameworks whose tensors have no strides.
 
-For frameworks whose tensors have no strides, where the feed has not packed columns itself. Memory is aligned to 64
-bytes, because TensorFlow's DLPack import aborts the process on less, and is used again only when nobody holds a view of
+Needed where the feed has not written columns itself: from a store, and in small batches. Memory is aligned to 64 bytes,
+because TensorFlow's DLPack import aborts the process on less, and is used again only when nobody holds a view of
 it. Called by the loaders.
 """
 
@@ -25,26 +25,26 @@ KEEP = 4  # allocations worth remembering; beyond them the user is collecting ba
 
 
 class Transposer:
-    """Batches on their sides, whichever way they come."""
+    """Column-major matrices of batches, whether a batch is row-major or column-major."""
 
     def __init__(self, matrices: Sequence[Matrix]) -> None:
-        self._turns = [not matrix.widths for matrix in matrices]
+        self._transposes = [not matrix.widths for matrix in matrices]
         self._matrices = [matrix for matrix in matrices if not matrix.widths]
         self._memory = Memory(KEEP)
 
     def of(self, batch: Batch) -> list[Array]:
         """A row for each column of a matrix, each row contiguous; matrices of fixed-size lists as they are."""
-        if batch.turned:
+        if batch.column_major:
             return batch.matrices
         parts, size = column_major_offsets(self._matrices, batch.rows)
         room = carved(self._memory.take(carved_bytes([size])), [size])[0]
         places = iter(zip(self._matrices, parts, strict=True))
         return [
-            self._turned(array, room, *next(places)) if turns else array
-            for turns, array in zip(self._turns, batch.matrices, strict=True)
+            self._transposed(array, room, *next(places)) if transposes else array
+            for transposes, array in zip(self._transposes, batch.matrices, strict=True)
         ]
 
-    def _turned(self, array: Array, room: Array, matrix: Matrix, part: tuple[int, int]) -> Array:
+    def _transposed(self, array: Array, room: Array, matrix: Matrix, part: tuple[int, int]) -> Array:
         start, step = part
         side = room[start : start + matrix.width * step].view(matrix.dtype).reshape(matrix.width, -1)[:, : len(array)]
         _native.transpose(array, side)

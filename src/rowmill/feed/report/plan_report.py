@@ -130,7 +130,7 @@ def explain(stream: Stream, column: str | None = None, epoch: int = 0) -> PlanRe
         batch_mixing=batch_mixing,
         order_in_batch=order_in_batch,
         mixing=None if column is None else _mixing(stream, chunks, column, epoch),
-        store=None if stream.kept is None else stream.kept.text(),
+        store=None if stream.cached is None else stream.cached.text(),
         order="full" if stream.full else "shuffled" if stream.shuffle else "table",
     )
 

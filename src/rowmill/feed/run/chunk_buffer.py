@@ -44,7 +44,7 @@ class RowPlacement:
             return self._found
 
 
-class LooseBytes:
+class VariableBytes:
     """The bytes that lists and strings of all open chunks take, and the most they may take."""
 
     def __init__(self, limit: float = float("inf")) -> None:
@@ -70,7 +70,7 @@ class ChunkBuffer:
         blocks: list[Block],
         layout: Layout | None = None,
         places: RowPlacement | None = None,
-        loose_bytes: LooseBytes | None = None,
+        variable_bytes: VariableBytes | None = None,
     ) -> None:
         self.chunk = chunk
         self._blocks = Blocks(blocks)
@@ -78,10 +78,10 @@ class ChunkBuffer:
         self._lock = threading.Lock()
         self._places: RowPlacement | None = places or RowPlacement(chunk)
         self._missing = {span.at: span.at + span.rows for span in chunk.spans}
-        self._loose_bytes = loose_bytes or LooseBytes()
+        self._variable_bytes = variable_bytes or VariableBytes()
         self._first, self._last = 0, chunk.batches  # batches whose lists and strings are kept
-        self._pieces: dict[str, dict[int, ragged.Piece]] = {name: {} for name in self._layout.loose}
-        self._counted = 0.0  # what `_loose_bytes` has been told of this chunk
+        self._pieces: dict[str, dict[int, ragged.Piece]] = {name: {} for name in self._layout.variable}
+        self._counted = 0.0  # what `_variable_bytes` has been told of this chunk
         self._ragged: dict[str, ragged.Ragged] = {}
         self._objects: dict[str, Array] = {}
         self._refilling = False
@@ -95,8 +95,8 @@ class ChunkBuffer:
         places = self._places.get()[at : at + rows]
         columns.copy_rows(start, places, self._blocks)
         with self._lock:
-            if columns.loose is not None:
-                self._keep(at, columns.loose.slice(start, rows), places)
+            if columns.variable is not None:
+                self._keep(at, columns.variable.slice(start, rows), places)
             end = self._missing.pop(at)
             if at + rows < end:
                 self._missing[at + rows] = end
@@ -108,20 +108,20 @@ class ChunkBuffer:
             self.full = True
         return True
 
-    def _keep(self, at: int, loose: pl.DataFrame, places: NDArray[np.uint32]) -> None:
+    def _keep(self, at: int, variable: pl.DataFrame, places: NDArray[np.uint32]) -> None:
         """Remember the rows of the batches that are kept."""
         low, high = self._first * self.chunk.batch_rows, self._last * self.chunk.batch_rows
         if low > 0 or high < self.chunk.rows:
             wanted = (places >= low) & (places < high)
-            loose, places = loose.filter(pl.Series(wanted)), places[wanted]
+            variable, places = variable.filter(pl.Series(wanted)), places[wanted]
         if len(places):
             for name, pieces in self._pieces.items():
-                pieces[at] = (loose.get_column(name), places)
+                pieces[at] = (variable.get_column(name), places)
                 self._count(2 * ragged.nbytes(pieces[at][0]))  # and once more when they are put in order
 
     def _count(self, nbytes: float) -> None:
         self._counted += nbytes
-        self._loose_bytes.add(nbytes)
+        self._variable_bytes.add(nbytes)
 
     def shrink(self) -> bool:
         """Keep half as many batches, or none of the last one. False if there was nothing to give up."""
@@ -144,7 +144,7 @@ class ChunkBuffer:
 
     def has(self, index: int) -> bool:
         """Whether all columns of this batch are in memory."""
-        return not self._layout.loose or self._first <= index < self._last
+        return not self._layout.variable or self._first <= index < self._last
 
     def finish(self, batches: int) -> None:
         """Make batches of what has arrived before a failure: this many of them are complete."""
@@ -169,8 +169,8 @@ class ChunkBuffer:
                 continue
             at = span.at
             for columns in read(span.fragment, span.start, span.rows):
-                assert columns.loose is not None
-                self._keep(at, columns.loose, places[at : at + columns.rows])
+                assert columns.variable is not None
+                self._keep(at, columns.variable, places[at : at + columns.rows])
                 at += columns.rows
                 self._fit_alone()
             relieve()
@@ -178,7 +178,7 @@ class ChunkBuffer:
 
     def _fit_alone(self) -> None:
         """Keep as many batches as half of the limit allows, whatever other chunks take."""
-        limit = self._loose_bytes.limit
+        limit = self._variable_bytes.limit
         while self._counted > limit / 2 and self._last > self._first + 1:
             self._keep_before(self._first + (self._last - self._first) // 2)
         if self._counted > 2 * limit:
@@ -222,7 +222,7 @@ class ChunkBuffer:
             matrices=block.view(first % block.rows, last - first),
             ragged={name: ragged.slice_rows(column, first - low, last - low) for name, column in self._ragged.items()},
             objects={name: column[first - low : last - low] for name, column in self._objects.items()},
-            turned=block.turned,
+            column_major=block.is_column_major,
             joined=block.joined(first % block.rows, last - first),
             padding=max(0, last - max(first, chunk.rows)),
         )

@@ -7,7 +7,7 @@ Promises, each with a test in tests/contract:
 3. If the consumer leaves (break, exception, garbage collection, interpreter exit), work is cancelled, threads end,
    nothing is printed.
 4. Memory is bounded: at most one slice of a fragment a thread, at most `window_rows` packed rows not yet handed out,
-   and at most `loose_bytes` of lists and strings.
+   and at most `variable_bytes` of lists and strings.
 5. A batch that the user keeps is never overwritten (see `block.Pool`).
 
     tasks, in order ──► N threads: read ─► wait for room ─► deal each row to its place in a block
@@ -35,7 +35,7 @@ from rowmill.feed.memory.block import Batch, Pool
 from rowmill.feed.order.plan import Chunk, Span
 from rowmill.feed.pack.pack_columns import RowSource
 from rowmill.feed.report.run_stats import Stats
-from rowmill.feed.run.chunk_buffer import ChunkBuffer, LooseBytes, Read, RowPlacement
+from rowmill.feed.run.chunk_buffer import ChunkBuffer, Read, RowPlacement, VariableBytes
 
 THREAD_NAME = "rowmill-feed"
 _LOOK = 1.0  # seconds after which a thread that waits for room sees that the feed is closed, if it was not told
@@ -64,7 +64,7 @@ class Feed:
         *,
         threads: int,
         window_rows: int,
-        loose_bytes: float = float("inf"),
+        variable_bytes: float = float("inf"),
         describe: Describe,
         stats: Stats,
         first_batch: int = 0,
@@ -75,7 +75,7 @@ class Feed:
         self._read = read
         self._pool = pool
         self._window_rows = window_rows
-        self._loose_bytes = LooseBytes(loose_bytes)
+        self._variable_bytes = VariableBytes(variable_bytes)
         self._describe = describe
         self._stats = stats
         self._pid = os.getpid()
@@ -177,7 +177,7 @@ class Feed:
 
     def _relieve(self) -> None:
         """If lists and strings take too much memory, let chunks give up batches, those that are needed last first."""
-        while self._loose_bytes.exceeded:
+        while self._variable_bytes.exceeded:
             with self._lock:
                 open_chunks = sorted(self._filling.items(), reverse=True)
             if not any(filling.shrink() for _, filling in open_chunks):
@@ -214,7 +214,7 @@ class Feed:
         started = perf_counter()
         finished = filling.fill(at, columns, start, rows)
         self._stats.pack(perf_counter() - started)
-        if self._loose_bytes.exceeded:
+        if self._variable_bytes.exceeded:
             self._relieve()
         if finished:
             self._stats.ready(filling.chunk.rows)
@@ -254,8 +254,8 @@ class Feed:
                 rows = chunk.batches * chunk.batch_rows
                 blocks = [self._pool.take() for _ in range(-(-rows // self._pool.rows))]
                 places = self._places.pop(self._opened, None)
-                layout, loose_bytes = self._pool.layout, self._loose_bytes
-                self._filling[self._opened] = ChunkBuffer(chunk, blocks, layout, places, loose_bytes)
+                layout, variable_bytes = self._pool.layout, self._variable_bytes
+                self._filling[self._opened] = ChunkBuffer(chunk, blocks, layout, places, variable_bytes)
                 self._open_rows += chunk.rows
                 self._opened += 1
             return None if self._closed else self._filling[number]

@@ -44,7 +44,7 @@ Shuffle = bool | Literal["full"]
 
 FIRST_BYTES = 96 << 20  # of small fragments, read in some 50 ms; a smaller table is shuffled as a whole
 FULL_ROWS = 65_536  # rows of a fully shuffled table that a thread gathers at once
-TURNED_ROWS = 512  # columns begin at multiples of 64 bytes, and of shorter ones that would take too much
+COLUMN_MAJOR_ROWS = 512  # columns begin at multiples of 64 bytes, and of shorter ones that would take too much
 MIN_CHUNK_ROWS = 65_536  # unshuffled rows are passed on in pieces of about this size
 
 
@@ -62,8 +62,8 @@ class Table(Protocol):
 class Stream:
     """Epochs of batches from a table, in an order that depends on the settings only.
 
-    `turned`: matrices are wanted on their sides, which spares one who needs columns the turning. From a store, and in
-    small batches, they come row-major all the same: `Batch.turned` says which.
+    `column_major`: matrices are wanted transposed, for a framework that takes contiguous columns. From a store, and in
+    small batches, they come row-major all the same: `Batch.column_major` says which.
     """
 
     @interruptible
@@ -86,7 +86,7 @@ class Stream:
         weights: Weights | None = None,
         balance: str | None = None,
         cache: Cache | None = None,
-        turned: bool = False,
+        column_major: bool = False,
     ) -> None:
         self.source = table.source
         self.selection = selection
@@ -103,14 +103,14 @@ class Stream:
         self.cursor = Cursor((self.ranks, self.rank))
         self.elastic = elastic
         self.draw = Draw(self.source, weights, balance) if weights is not None or balance is not None else None
-        self._turned = turned and cache is None and batch_size >= TURNED_ROWS
+        self._column_major = column_major and cache is None and batch_size >= COLUMN_MAJOR_ROWS
         self.stats = Stats()
         self._part_bytes, self._parts_per_chunk = table.part_bytes, parts_per_chunk
         self._pool: Pool | None = None
         self.allocate: Allocate | None = None  # of blocks, where a loader wants memory of a special kind
         self.read_bytes = max(1.0, self.source.row_bytes(selection.columns))
-        self._packed_bytes = max(1.0, selection.layout.row_bytes + (loose := self._loose_row_bytes()))
-        planned = (self._packed_bytes, selection.planned_bytes, loose)
+        self._packed_bytes = max(1.0, selection.layout.row_bytes + (variable := self._variable_row_bytes()))
+        planned = (self._packed_bytes, selection.planned_bytes, variable)
         self._unplaced_bytes = row_bytes(*planned, shuffled=False)
         self._row_bytes = row_bytes(*planned, shuffled=self.shuffle and not self.full)
         if threads is not None and (not isinstance(threads, int) or threads < 1):
@@ -123,12 +123,12 @@ class Stream:
         self._largest = max((fragment.rows for fragment in self.fragments), default=1)
         self.threads = self._budget.threads(threads or cores(), self._largest * self.read_bytes)
         self.plan()  # so that what is wrong is said now
-        self.kept: CachedTable | None = None if cache is None else cache.bind(self._request())
+        self.cached: CachedTable | None = None if cache is None else cache.bind(self._request())
 
-    def _loose_row_bytes(self) -> float:
+    def _variable_row_bytes(self) -> float:
         """Bytes of a row's lists and strings, the latter as Python objects."""
         layout = self.selection.layout
-        return self.source.row_bytes(layout.loose) + 64 * len(layout.objects) if layout.loose else 0.0
+        return self.source.row_bytes(layout.variable) + 64 * len(layout.objects) if layout.variable else 0.0
 
     def plan(self, epoch: int = 0, ranks: tuple[int, int] | None = None) -> Plan:
         """The order of every epoch, as integers, for the world size and rank given, or for those of this moment.
@@ -204,7 +204,7 @@ class Stream:
         self.stats = Stats(threads=self.threads, row_bytes=self.read_bytes)
         chunks = list(plan.chunks(start.epoch, start.batch))[share::shares]
         batches = self._feed(plan, chunks, start, self.stats).batches()
-        return batches if self.kept is None else self.kept.watched(batches)
+        return batches if self.cached is None else self.cached.watched(batches)
 
     def batches_at(self, epoch: int, batch: int) -> Iterator[Batch]:
         """Batch number `batch` of an epoch and those after it in its chunk, which alone is read. Moves nothing."""
@@ -219,7 +219,7 @@ class Stream:
             self._blocks(plan),
             threads=self.threads,
             window_rows=int(self._budget.window / self._row_bytes),
-            loose_bytes=self._budget.loose(self.selection.layout.row_bytes / self._row_bytes),
+            variable_bytes=self._budget.variable(self.selection.layout.row_bytes / self._row_bytes),
             describe=partial(self._describe, start.epoch, self.seed),
             stats=stats,
             first_batch=start.batch,
@@ -256,18 +256,18 @@ class Stream:
         kept.build(partial(self._read, 0, self.seed), rows, self.threads)
 
     def _needed_cache(self, what: str) -> CachedTable:
-        if self.kept is None:
+        if self.cached is None:
             raise StoreError(f"{what} of a loader without a cache; wanted one; pass cache='auto' or cache=a folder")
-        return self.kept
+        return self.cached
 
     def _reader(self, epoch: int) -> Read:
         """How this epoch's rows are read: from the source, from a store, or from the one and into the other."""
         decode = partial(self._read, epoch, self.seed)
-        if self.kept is None:
+        if self.cached is None:
             return decode
         if not self.full:
-            return self.kept.reader(decode, [fragment.rows for fragment in self.fragments])
-        store, key = self.kept.complete_store(), permute.key(self.seed, epoch, 0)
+            return self.cached.reader(decode, [fragment.rows for fragment in self.fragments])
+        store, key = self.cached.complete_store(), permute.key(self.seed, epoch, 0)
         total = sum(fragment.rows for fragment in self.fragments)
 
         def gather(fragment: int, start: int, rows: int) -> Iterator[RowSource]:
@@ -340,7 +340,7 @@ class Stream:
         """What is read, in 16 letters each: the source's own fingerprint, and the columns and what is made of them."""
         made = [(m.dtype.name, m.columns, m.widths) for m in self.selection.layout.matrices]
         drawn = None if self.draw is None else self.draw.name
-        columns = repr((self.selection.columns, made, self.selection.layout.loose, drawn))
+        columns = repr((self.selection.columns, made, self.selection.layout.variable, drawn))
         return {"data": self.source.fingerprint(), "columns": hashlib.sha256(columns.encode()).hexdigest()[:16]}
 
     def _blocks(self, plan: Plan) -> Pool:
@@ -349,7 +349,7 @@ class Stream:
         rows = plan.batch_rows * max(1, min(in_block, plan.chunk_batches))
         if self._pool is None or self._pool.rows != rows:
             keep = 4 + self._budget.window // max(1, rows * layout.row_bytes)
-            self._pool = Pool(layout, rows, keep, plan.batch_rows if self._turned else None, self.allocate)
+            self._pool = Pool(layout, rows, keep, plan.batch_rows if self._column_major else None, self.allocate)
         return self._pool
 
     def _read(self, epoch: int, seed: int, fragment: int, start: int, rows: int) -> Iterator[Columns]:
@@ -367,7 +367,9 @@ class Stream:
             yield self._frame(epoch, seed, fragment, start, rows, columns)
         else:
             found = self.fragments[fragment].slice(start, rows)
-            yield from read_slices(self.source, found, columns, self._budget.slice(bool(self.selection.layout.loose)))
+            yield from read_slices(
+                self.source, found, columns, self._budget.slice(bool(self.selection.layout.variable))
+            )
 
     def _frame(
         self, epoch: int, seed: int, fragment: int, start: int, rows: int, columns: Sequence[str]

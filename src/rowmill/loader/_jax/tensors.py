@@ -20,7 +20,7 @@ from rowmill.loader._base.tensors import NumpyTensors
 
 SMALL_BYTES = 1 << 20  # of a batch; larger ones cost more to copy than to place
 
-Columns = Callable[[Any, int, bool], list[tuple[str, Any]]]  # of what is placed: rows, turned
+Columns = Callable[[Any, int, bool], list[tuple[str, Any]]]  # of what is placed: rows, column_major
 
 
 class JaxTensors:
@@ -44,16 +44,16 @@ class JaxTensors:
         valid = () if self._mask is None else (np.int32(batch.rows - batch.padding),)
         words = self._words(batch) if self._of_words else None
         if words is not None:
-            return self._cut((batch.rows, batch.turned), self._from_words)(words, *valid)
+            return self._cut((batch.rows, batch.column_major), self._from_words)(words, *valid)
         # A compiled function places NumPy arrays itself, in half the time that `device_put` takes.
         arrays = batch.matrices if self._sharding is None else [self._placed(array) for array in batch.matrices]
-        return self._cut((batch.rows, batch.turned), self._from_matrices)(arrays, *valid)
+        return self._cut((batch.rows, batch.column_major), self._from_matrices)(arrays, *valid)
 
     def _words(self, batch: Batch) -> Array | None:
         """All matrices as one array, if they stand together or are soon brought together: it is placed in less time."""
         if batch.joined is not None:
             return batch.joined.view(np.int32)
-        if batch.turned or sum(array.nbytes for array in batch.matrices) > SMALL_BYTES:
+        if batch.column_major or sum(array.nbytes for array in batch.matrices) > SMALL_BYTES:
             return None
         arrays = [array.reshape(-1).view(np.int32) for array in batch.matrices]
         return np.concatenate(arrays, out=self._memory.empty(sum(array.size for array in arrays), np.int32))
@@ -74,21 +74,21 @@ class JaxTensors:
             found = self._cuts[form, columns] = jax.jit(cut, **sharded)
         return found
 
-    def _from_words(self, words: Any, rows: int, turned: bool) -> list[tuple[str, Any]]:
+    def _from_words(self, words: Any, rows: int, column_major: bool) -> list[tuple[str, Any]]:
         """An array for each column, of matrices that stand one after another in one array."""
         offsets = column_major_offsets(self._matrices, rows)[0]
-        each = offsets[0][1] // 4 if turned else rows  # values that a column takes
+        each = offsets[0][1] // 4 if column_major else rows  # values that a column takes
         arrays, start = [], 0
         for matrix in self._matrices:
             held = words[start : start + matrix.width * each]
-            array = held.reshape(matrix.width, each)[:, :rows] if turned else held.reshape(rows, matrix.width)
+            array = held.reshape(matrix.width, each)[:, :rows] if column_major else held.reshape(rows, matrix.width)
             arrays.append(jax.lax.bitcast_convert_type(array, matrix.dtype))
             start += matrix.width * each
-        return self._from_matrices(arrays, rows, turned)
+        return self._from_matrices(arrays, rows, column_major)
 
-    def _from_matrices(self, arrays: list[Any], rows: int, turned: bool) -> list[tuple[str, Any]]:
+    def _from_matrices(self, arrays: list[Any], rows: int, column_major: bool) -> list[tuple[str, Any]]:
         pairs = zip(self._matrices, arrays, strict=True)
-        return [column for pair in pairs for column in _columns(*pair, self._upright, turned)]
+        return [column for pair in pairs for column in _columns(*pair, self._upright, column_major)]
 
     def array(self, array: Array) -> Any:
         # Lists have other lengths than batches, so no sharding of rows fits them.
@@ -144,8 +144,8 @@ def _narrowed(array: Array) -> Array:
     return array.astype(np.int32)
 
 
-def _columns(matrix: Matrix, array: Any, upright: bool, turned: bool) -> list[tuple[str, Any]]:
-    if turned and not matrix.widths:
+def _columns(matrix: Matrix, array: Any, upright: bool, column_major: bool) -> list[tuple[str, Any]]:
+    if column_major and not matrix.widths:
         return [(name, row[:, None] if upright else row) for name, row in zip(matrix.columns, array, strict=True)]
     widths = matrix.widths or (1,) * len(matrix.columns)
     found, start = [], 0

@@ -156,7 +156,7 @@ class SequenceLoader(BackendLoader):
             weights=weights,
             balance=balance,
             cache=open_cache(cache, cache_size),
-            turned=self._wants_columns(),
+            column_major=self._wants_columns(),
         )
         self._open(table, stream)
         limits = checked_limits(shapes.schema, sparse_names, sparse_max, sparse_as_dense, pad, shapes.sizes)
@@ -248,7 +248,7 @@ class DictLoader(BackendLoader):
             weights=weights,
             balance=balance,
             cache=open_cache(cache, cache_size),
-            turned=self._wants_columns(),
+            column_major=self._wants_columns(),
         )
         self._open(table, stream)
         self._transforms = checked_transforms(transforms)

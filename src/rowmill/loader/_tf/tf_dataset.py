@@ -28,7 +28,7 @@ def of_matrices(batches: Callable[[], Iterator[Batch]], form: Any, length: int, 
     matrices = form.selection.layout.matrices
     sides = Transposer(matrices)
 
-    def turned() -> Iterator[Any]:
+    def transposed() -> Iterator[Any]:
         for batch in batches():
             arrays = sides.of(batch)
             yield tuple(
@@ -44,7 +44,7 @@ def of_matrices(batches: Callable[[], Iterator[Batch]], form: Any, length: int, 
     spec = tuple(
         tf.TensorSpec([None, m.width] if m.widths else [len(m.columns), *wide], tf.as_dtype(m.dtype)) for m in matrices
     )
-    made = tf.data.Dataset.from_generator(turned, output_signature=spec).map(columns)
+    made = tf.data.Dataset.from_generator(transposed, output_signature=spec).map(columns)
     return made.apply(tf.data.experimental.assert_cardinality(length)).prefetch(2)
 
 
