@@ -77,7 +77,7 @@ def run(order):
         for _ in range(order.get("epochs", 1)):
             digests.append(digest(made.batches()))
             settle(made)
-        text = made.kept.text()
+        text = made.cached.text()
     counter.armed = False
     texts = [str(w.message) for w in seen]
     counts = {"operations": counter.seen, "written": write[0]}

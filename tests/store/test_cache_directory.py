@@ -27,7 +27,7 @@ def built(folder, cache, **options):
     made = stream(folder, cache, memory="20MB", **options)
     epochs(made, 1)
     settle(made)
-    return made.kept.name
+    return made.cached.name
 
 
 def test_the_oldest_goes_first(folders, tmp_path):
@@ -53,7 +53,7 @@ def test_a_store_in_use_stays(folders, tmp_path):
         assert epochs(crowded, 2) == wanted
     assert len(seen) == 1
     assert rowmill.cache.clear(cache) == 0
-    assert [entry.path for entry in rowmill.cache.list(cache)] == [reader.kept.name]
+    assert [entry.path for entry in rowmill.cache.list(cache)] == [reader.cached.name]
     del reader
     assert rowmill.cache.clear(cache) == 1
     assert os.listdir(cache) == []
@@ -106,7 +106,7 @@ def test_the_folder_of_auto(folders, tmp_path, monkeypatch):
     assert [entry.complete for entry in rowmill.cache.list()] == [True]
     monkeypatch.delenv("ROWMILL_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert stream(folders[0], "auto", memory="2MB").kept.name.parent == tmp_path / "xdg" / "rowmill"
+    assert stream(folders[0], "auto", memory="2MB").cached.name.parent == tmp_path / "xdg" / "rowmill"
 
 
 def test_a_store_that_is_removed_while_it_is_completed_is_gone_without_a_word(tmp_path, monkeypatch, recwarn):

@@ -84,7 +84,7 @@ def test_rows_written_before_a_crash_are_summed_too(tmp_path):
     first = stream(folder, tmp_path / "cache")
     batches = first.batches()
     next(batches)
-    first.kept.finish = lambda: None  # never completed
+    first.cached.finish = lambda: None  # never completed
     batches.close()
     (building,) = (tmp_path / "cache").iterdir()
     for path in building.rglob("*.memmap"):

@@ -63,7 +63,7 @@ def test_one_that_does_not_fit(tmp_path, at, value):
     first = stream(folder, cache)
     assert epochs(first, 3) == wanted
     settle(first)
-    assert dtypes(cache)["id"] == "int64" and "100% there" in first.kept.text()
+    assert dtypes(cache)["id"] == "int64" and "100% there" in first.cached.text()
     later = stream(folder, cache)
     later.source.read = None  # nothing is decoded
     assert epochs(later, 3) == wanted

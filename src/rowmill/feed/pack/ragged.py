@@ -1,8 +1,8 @@
 """Columns without a fixed width: lists become values and offsets, strings become arrays of Python objects.
 
-Comes in: the variable-size columns of the fragments of a chunk, and the place of each row. Goes out: one array of values
-with offsets (or one array of objects) for the whole chunk, in the order of its batches; a batch is a slice of it. Called
-by `run.chunk_buffer` when the last fragment of a chunk has arrived, because only then the lengths are known.
+Comes in: the variable-size columns of the fragments of a chunk, and the place of each row. Goes out: one array of
+values with offsets (or one array of objects) for the whole chunk, in the order of its batches; a batch is a slice of
+it. Called by `run.chunk_buffer` when the last fragment of a chunk has arrived: only then the lengths are known.
 """
 
 from __future__ import annotations
