@@ -43,7 +43,7 @@ def table(tmp_path_factory):
     digest(whole.batches())
     settle(whole)
     begun = stream(folder, home / "building")
-    begun.kept.finish = lambda: None
+    begun.cached.finish = lambda: None
     digest(begun.batches())
     return folder, epochs(stream(folder), 2), home
 

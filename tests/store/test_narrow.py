@@ -91,7 +91,7 @@ def test_one_that_is_found_when_others_are_done(tmp_path, monkeypatch):
 
     monkeypatch.setattr(built.source, "read", read)
     built.build_cache()
-    assert "100% there" in built.kept.text() and dtypes(cache)["id"] == "int64"
+    assert "100% there" in built.cached.text() and dtypes(cache)["id"] == "int64"
     assert epochs(stream(folder, cache), 2) == wanted
 
 
@@ -99,10 +99,10 @@ def test_in_memory_too(tmp_path):
     for number, folder in enumerate((lists_folder(tmp_path / "a"), large_folder(tmp_path / "b"))):
         wanted = epochs(stream(folder, memory="16MB"), 3)
         kept = stream(folder, "auto", memory="16MB")
-        assert kept.kept.tier == "memory"
+        assert kept.cached.tier == "memory"
         assert epochs(kept, 3) == wanted
         settle(kept)
-        assert kept.kept._store.complete and kept.kept.shape.layout.matrices[0].dtype.itemsize == (4, 8)[number]
+        assert kept.cached._store.complete and kept.cached.shape.layout.matrices[0].dtype.itemsize == (4, 8)[number]
 
 
 def test_lists_of_fixed_length(tmp_path):

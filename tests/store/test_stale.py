@@ -61,7 +61,7 @@ def test_a_change_of_the_files(tmp_path, folder, change):
     CHANGES[change](folder)
     wanted = epochs(stream(folder))
     after = stream(folder, tmp_path / "cache")
-    assert after.kept.name != before.kept.name
+    assert after.cached.name != before.cached.name
     assert epochs(after) == wanted
 
 
@@ -85,18 +85,18 @@ def test_it_is_said_that_a_store_is_stale(tmp_path, folder):
     ids=str,
 )
 def test_other_columns_and_fills_are_other_stores(tmp_path, folder, options):
-    assert stream(folder, tmp_path, **options).kept.name != stream(folder, tmp_path).kept.name
+    assert stream(folder, tmp_path, **options).kept.name != stream(folder, tmp_path).cached.name
 
 
 def test_other_dtypes_are_other_stores(tmp_path, folder):
     changed = stream(Dataset(folder, dtypes={"cat_b": "int32"}), tmp_path)
-    assert changed.kept.name != stream(folder, tmp_path).kept.name
+    assert changed.cached.name != stream(folder, tmp_path).cached.name
 
 
 def test_another_format_is_another_store(tmp_path, folder, monkeypatch):
-    before = stream(folder, tmp_path).kept.name
+    before = stream(folder, tmp_path).cached.name
     monkeypatch.setattr("rowmill.store.cache.table_cache.FORMAT", 99)
-    assert stream(folder, tmp_path).kept.name != before
+    assert stream(folder, tmp_path).cached.name != before
 
 
 def test_nothing_changed_means_the_same_store(tmp_path, folder):
@@ -118,7 +118,7 @@ def test_lists_changed_within_a_frame(tmp_path):
 
 def test_the_same_files_elsewhere_are_another_store(tmp_path, folder):
     write_files(tmp_path / "copy", make_table(1003))
-    assert stream(tmp_path / "copy", tmp_path).kept.name != stream(folder, tmp_path).kept.name
+    assert stream(tmp_path / "copy", tmp_path).kept.name != stream(folder, tmp_path).cached.name
 
 
 def test_a_function_that_cannot_be_told_from_a_changed_one(tmp_path):
@@ -129,7 +129,7 @@ def test_a_function_that_cannot_be_told_from_a_changed_one(tmp_path):
     with pytest.raises(ArgumentError, match=r"a workflow whose function uses an object of type _thread.lock"):
         stream(made, tmp_path / "cache", columns=["x2"])
     streamed = stream(made, "auto", columns=["x2"])
-    assert len(epochs(streamed)) == 2 and "cannot be told" in streamed.kept.text()
+    assert len(epochs(streamed)) == 2 and "cannot be told" in streamed.cached.text()
     with pytest.raises(StoreError, match="cannot be stored: a workflow whose function"):
         stream(made, "auto", columns=["x2"], shuffle="full").take(np.arange(3))
 
