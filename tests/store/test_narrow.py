@@ -136,7 +136,7 @@ def test_another_process_has_found_out(tmp_path):
 
 def test_what_a_killed_process_has_begun_is_removed(tmp_path):
     folder, cache = large_folder(tmp_path), tmp_path / "cache"
-    begun = stream(folder, cache).kept
+    begun = stream(folder, cache).cached
     Store.building(begun.shape, begun.name).close()
     begun.shape = begun._widest
     Store.building(begun.shape, begun.name).close()

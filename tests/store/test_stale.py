@@ -85,7 +85,7 @@ def test_it_is_said_that_a_store_is_stale(tmp_path, folder):
     ids=str,
 )
 def test_other_columns_and_fills_are_other_stores(tmp_path, folder, options):
-    assert stream(folder, tmp_path, **options).kept.name != stream(folder, tmp_path).cached.name
+    assert stream(folder, tmp_path, **options).cached.name != stream(folder, tmp_path).cached.name
 
 
 def test_other_dtypes_are_other_stores(tmp_path, folder):
@@ -100,25 +100,25 @@ def test_another_format_is_another_store(tmp_path, folder, monkeypatch):
 
 
 def test_nothing_changed_means_the_same_store(tmp_path, folder):
-    names = {stream(folder, tmp_path, **o).kept.name for o in ({}, {"batch_size": 7}, {"seed": 9}, {"memory": "9MB"})}
+    names = {stream(folder, tmp_path, **o).cached.name for o in ({}, {"batch_size": 7}, {"seed": 9}, {"memory": "9MB"})}
     assert len(names) == 1
 
 
 @pytest.mark.parametrize("change", [lambda f: f.with_columns(a=pl.col("a") + 1), lambda f: f[::-1], lambda f: f[:-1]])
 def test_a_frame_counts_with_all_its_values(tmp_path, change):
     for frame in (make_table(300).rename({"id": "a"}), pl.DataFrame({"a": [1, 2, 3], "b": [[1], [2], [3]]})):
-        same = [stream(Dataset(f), tmp_path).kept.name for f in (frame, frame.clone(), change(frame))]
+        same = [stream(Dataset(f), tmp_path).cached.name for f in (frame, frame.clone(), change(frame))]
         assert same[0] == same[1] != same[2]
 
 
 def test_lists_changed_within_a_frame(tmp_path):
     frames = (pl.DataFrame({"b": [[1], [2, last]]}) for last in (3, 4))
-    assert len({stream(Dataset(frame), tmp_path).kept.name for frame in frames}) == 2
+    assert len({stream(Dataset(frame), tmp_path).cached.name for frame in frames}) == 2
 
 
 def test_the_same_files_elsewhere_are_another_store(tmp_path, folder):
     write_files(tmp_path / "copy", make_table(1003))
-    assert stream(tmp_path / "copy", tmp_path).kept.name != stream(folder, tmp_path).cached.name
+    assert stream(tmp_path / "copy", tmp_path).cached.name != stream(folder, tmp_path).cached.name
 
 
 def test_a_function_that_cannot_be_told_from_a_changed_one(tmp_path):
