@@ -98,7 +98,7 @@ def test_chains_of_three_sizes(table):
 def test_a_batch_mixes_the_rows_of_all_its_lanes():
     """On one rank a batch has two rows of each of 24 lanes: no place in it belongs to a lane."""
     plan = plans(1, fragment_rows=(100,) * 48)[0]
-    line, ends = plan._line(1)
+    line, ends = plan._row_sequence(1)
     lane_of = {}
     for lane, (start, rows) in enumerate(plan.shares):
         for row in range(start, start + rows):

@@ -131,32 +131,32 @@ def test_no_global_random_state_is_touched():
 
 @pytest.mark.parametrize("total", [1, 2, 10, 65_536, 65_537, 70_000, 1_000_003])
 def test_a_line_is_a_permutation(total):
-    whole = permute.line(0, total, total, 12345)
+    whole = permute.permuted_rows(0, total, total, 12345)
     assert np.array_equal(np.sort(whole), np.arange(total))
-    middle = permute.line(total // 3, total // 2, total, 12345)
+    middle = permute.permuted_rows(total // 3, total // 2, total, 12345)
     assert np.array_equal(middle, whole[total // 3 : total // 3 + total // 2])
     if total > 10:
-        assert not np.array_equal(whole, permute.line(0, total, total, 12346))
+        assert not np.array_equal(whole, permute.permuted_rows(0, total, total, 12346))
 
 
 @pytest.mark.parametrize("total", [2**31 + 7, 2**40 + 1, 2**62])
 def test_a_line_has_no_limit(total):
     for first in (0, min(2**31 - 5, total - 1000), total - 1000):
-        rows = permute.line(first, 1000, total, 7)
+        rows = permute.permuted_rows(first, 1000, total, 7)
         assert rows.min() >= 0 and rows.max() < total and len(np.unique(rows)) == 1000
         assert abs(rows.mean() / total - 0.5) < 0.06  # 6 standard deviations
 
 
 def test_a_line_looks_random():
     total, batch = 1_000_003, 10_000
-    rows = permute.line(0, total, total, 99)
+    rows = permute.permuted_rows(0, total, total, 99)
     means = rows[: 100 * batch].reshape(100, batch).mean(1)
     deviation = total / np.sqrt(12 * batch)
     assert abs(means.std() / deviation - 1) < 0.3
     step = np.diff(rows)
     assert abs(np.abs(step).mean() / (total / 3) - 1) < 0.01
     assert len(np.unique(step)) > 0.6 * total * (1 - 1 / np.e)  # no favourite distance between neighbours
-    other = permute.line(0, total, total, 100)
+    other = permute.permuted_rows(0, total, total, 100)
     assert (rows == other).sum() < 10  # one on average
     corner = np.histogram2d(np.arange(total) % 1001, rows % 1001, bins=7)[0]
     assert abs(corner / corner.mean() - 1).max() < 0.05
@@ -168,7 +168,7 @@ def test_lines_of_many_keys_are_as_random_as_permutations():
     places = np.arange(total)
     fixed = neighbours = spread = 0.0
     for number in range(keys):
-        rows = permute.line(0, total, total, permute.key(0, number))
+        rows = permute.permuted_rows(0, total, total, permute.key(0, number))
         fixed += (rows == places).sum() / keys
         neighbours += (np.abs(np.diff(rows)) == 1).sum() / keys
         tenths = np.bincount(places * 10 // total * 10 + rows * 10 // total, minlength=100)
@@ -179,5 +179,5 @@ def test_lines_of_many_keys_are_as_random_as_permutations():
 
 
 def test_golden_line():
-    found = [permute.line(0, 5, total, 42).tolist() for total in (10, 100_000, 2**40)]
+    found = [permute.permuted_rows(0, 5, total, 42).tolist() for total in (10, 100_000, 2**40)]
     assert found == GOLDEN_LINE

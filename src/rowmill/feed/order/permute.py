@@ -78,7 +78,7 @@ def order_within(batch_rows: int, rows: int, key: int) -> NDArray[np.uint32]:
     return order
 
 
-def line(first: int, count: int, total: int, key: int) -> NDArray[np.int64]:
+def permuted_rows(first: int, count: int, total: int, key: int) -> NDArray[np.int64]:
     """Rows `first` to `first + count` of a random order of `total` rows, worked out without the others.
 
     A six-round Feistel permutation on a grid of about sqrt(total) by sqrt(total) cells, with cycle walking for the few

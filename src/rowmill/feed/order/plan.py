@@ -4,7 +4,7 @@ Comes in: rows per fragment and a handful of settings. Goes out: chunks, each a 
 fragment) and the place of every row among the chunk's batches. A pure function of its arguments: no clock, no thread,
 no random state. Called by `run.stream`; `run.pipeline` only obeys it.
 
-    fragments ──(order drawn from seed, epoch)──► one long line of rows ──► cut into equal lanes, one for each rank
+    fragments ──(order drawn from seed, epoch)──► one long sequence of rows ──► cut into equal lanes, one for each rank
     ──► cut into chunks of whole batches ──(places drawn from seed, epoch, first row of chunk)──► batches
 
 With `lanes` there are more lanes than ranks, and a rank takes several side by side: a batch has an equal part of each.
@@ -64,7 +64,7 @@ class Chunk:
     spans: tuple[Span, ...]
     lane_segments: tuple[LaneSegment, ...]
     whole: int  # batches that are not short
-    padding: int = 0  # rows of the last batch that stand for nothing, after those that do
+    padding: int = 0  # padding rows of the last batch, after the real ones
 
     @property
     def rows(self) -> int:
@@ -107,7 +107,7 @@ class Plan:
     ranks: int = 1
     rank: int = 0
     lanes: int | None = None  # of all ranks together; by default one each
-    full: bool = False  # the line of rows is in random order already: see `permute.line`
+    full: bool = False  # the sequence of rows is in random order already: see `permute.permuted_rows`
 
     def __post_init__(self) -> None:
         if self.batch_rows < 1:
@@ -156,7 +156,7 @@ class Plan:
 
     @cached_property
     def shares(self) -> tuple[tuple[int, int], ...]:
-        """For each of this rank's lanes: its first row in the line, and how many it has."""
+        """For each of this rank's lanes: its first row in the sequence, and how many it has."""
         left = 0 if self.last == "drop" else self.left_rows
         each, more = divmod(left, self.lane_count)
         whole = self.whole_steps * self.lane_rows
@@ -190,13 +190,13 @@ class Plan:
 
     def chunks(self, epoch: int, first_batch: int = 0) -> Iterator[Chunk]:
         """The chunks of an epoch in order, from the one that holds batch `first_batch` on."""
-        line = self._line(epoch)
+        sequence = self._row_sequence(epoch)
         for start, batches in self.chunk_starts():
             if start + batches > first_batch:
-                yield self._chunk(line, epoch, start, batches)
+                yield self._chunk(sequence, epoch, start, batches)
 
-    def _line(self, epoch: int) -> tuple[NDArray[np.int64], list[int]]:
-        """The fragments in this epoch's order, and the row of the line at which each ends."""
+    def _row_sequence(self, epoch: int) -> tuple[NDArray[np.int64], list[int]]:
+        """The fragments in this epoch's order, and the row of the sequence at which each ends."""
         count = len(self.fragment_rows)
         if self.shuffle:
             order = permute.permutation(count, permute.key(self.seed, epoch)).astype(np.int64)
@@ -205,14 +205,14 @@ class Plan:
         ends = np.cumsum(np.asarray(self.fragment_rows, np.int64)[order])
         return order, ends.tolist()
 
-    def _chunk(self, line: tuple[NDArray[np.int64], list[int]], epoch: int, batch: int, batches: int) -> Chunk:
+    def _chunk(self, sequence: tuple[NDArray[np.int64], list[int]], epoch: int, batch: int, batches: int) -> Chunk:
         spans: list[Span] = []
         lane_segments: list[LaneSegment] = []
         at = 0
         for start, rows in self.shares:
             first = start + batch * self.lane_rows
             last = min(first + batches * self.lane_rows, start + rows)
-            spans += self._spans(line, first, last, at)
+            spans += self._spans(sequence, first, last, at)
             key = permute.key(self.seed, epoch, first + 1) if self.shuffle else None
             lane_segments.append(LaneSegment(last - first, self.lane_rows, key))
             at += last - first
@@ -220,9 +220,9 @@ class Plan:
         whole = min(batches, self.whole_steps - batch)
         return Chunk(batch, batches, self.batch_rows, tuple(spans), tuple(lane_segments), whole, padding)
 
-    def _spans(self, line: tuple[NDArray[np.int64], list[int]], first: int, last: int, at: int) -> Iterator[Span]:
-        """Rows `first` to `last` of the line, which are rows `at` and on of their chunk."""
-        order, ends = line
+    def _spans(self, sequence: tuple[NDArray[np.int64], list[int]], first: int, last: int, at: int) -> Iterator[Span]:
+        """Rows `first` to `last` of the sequence, which are rows `at` and on of their chunk."""
+        order, ends = sequence
         row, place = first, bisect_right(ends, first)
         while row < last:
             fragment = int(order[place])

@@ -1,10 +1,11 @@
 """Systematic weighted sampling over a table that does not fit in memory: how often each row is drawn.
 
-Rows stand on a line, each as long as its weight; a comb of equally spaced teeth, moved by a random offset in every
-epoch, is laid over it, and a row is drawn once for every tooth that falls on it. So a row with k times the mean weight
-is drawn k times on average and never more than once more or less, any number of rows will do, and the draws of a
-fragment follow from its own weights and the sum of those before it. A fragment with more draws than rows is read in
-several passes, which are spread over the epoch like fragments of their own. Called by `run.stream`.
+Systematic sampling (Madow 1949): the weights of all rows are summed up along an axis, which is sampled at equal
+distances from a random offset that is drawn anew in every epoch. A row is drawn once for every sample that falls on its
+part of the axis. So a row with k times the mean weight is drawn k times on average, and never more than once more or
+less often. The draws of a fragment follow from its own weights and the sum of those before it. A fragment with more
+draws than rows is read in several passes, which are spread over the epoch like fragments of their own. Called by
+`run.planner` and `run.reader`.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ Weights = str | Callable[[int, int], ArrayLike]  # a column, or a function of a 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """One pass over a fragment: every `passes`-th of the rows drawn from it, from number `turn` on."""
+    """One pass over a fragment: every `passes`-th of the rows drawn from it, from number `pass_number` on."""
 
     fragment: Fragment
     number: int
-    turn: int
+    pass_number: int
     passes: int
     rows: int
     seed: int
@@ -73,7 +74,7 @@ class Draw:
         self._balance = balance is not None
         self._counts: dict[object, int] = {}
         self._lock = Lock()
-        self._line: list[float] = []  # sums of the weights before each fragment, and of all
+        self._cumulative: list[float] = []  # sums of the weights before each fragment, and of all
         self._firsts: list[int] = []  # the first row of each fragment in the table
         self._latest: tuple[tuple[int, int], list[Drawn]] | None = None
 
@@ -85,17 +86,19 @@ class Draw:
     def drawn(self, fragments: Sequence[Fragment], seed: int, epoch: int, threads: int) -> list[Drawn]:
         """What is drawn in an epoch: passes over fragments. The first call reads one column of the table."""
         with self._lock:
-            if not self._line:
+            if not self._cumulative:
                 self._weigh(fragments, threads)
             if self._latest is None or self._latest[0] != (seed, epoch):
-                counts = np.diff(self._teeth(np.asarray(self._line), seed, epoch)).tolist()
+                counts = np.diff(self._sampled_before(np.asarray(self._cumulative), seed, epoch)).tolist()
                 self._latest = (
                     (seed, epoch),
                     [
-                        Drawn(fragment, number, turn, passes, len(range(turn, count, passes)), seed, epoch)
+                        Drawn(
+                            fragment, number, pass_number, passes, len(range(pass_number, count, passes)), seed, epoch
+                        )
                         for number, (fragment, count) in enumerate(zip(fragments, counts, strict=True))
                         for passes in [-(-count // fragment.rows)]
-                        for turn in range(passes)
+                        for pass_number in range(passes)
                     ],
                 )
             return self._latest[1]
@@ -105,15 +108,15 @@ class Draw:
         wanted = list(columns) if self._column is None or self._column in columns else [*columns, self._column]
         frame = self._source.read(drawn.fragment, wanted)
         column = None if self._column is None else frame.get_column(self._column).alias("values")
-        before = self._line[drawn.number]
+        before = self._cumulative[drawn.number]
         ends = before + np.cumsum(self._weights(drawn.fragment, drawn.number, column))
-        teeth = np.diff(self._teeth(np.concatenate([[before], ends]), drawn.seed, drawn.epoch))
-        return frame[np.repeat(np.arange(frame.height), teeth)[drawn.turn :: drawn.passes]]
+        times = np.diff(self._sampled_before(np.concatenate([[before], ends]), drawn.seed, drawn.epoch))
+        return frame[np.repeat(np.arange(frame.height), times)[drawn.pass_number :: drawn.passes]]
 
-    def _teeth(self, along: NDArray[np.float64], seed: int, epoch: int) -> NDArray[np.int64]:
-        """How many teeth lie before each of these places on the line: none before its start, all before its end."""
+    def _sampled_before(self, along: NDArray[np.float64], seed: int, epoch: int) -> NDArray[np.int64]:
+        """How many samples lie before each of these points on the axis: none before its start, all before its end."""
         offset = (permute.key(seed, epoch, -1) >> 11) / 2**53
-        places = along / self._line[-1] * self._firsts[-1] if self._firsts[-1] else np.zeros_like(along)
+        places = along / self._cumulative[-1] * self._firsts[-1] if self._firsts[-1] else np.zeros_like(along)
         return np.floor(places + offset).astype(np.int64)
 
     def _weigh(self, fragments: Sequence[Fragment], threads: int) -> None:
@@ -125,12 +128,12 @@ class Draw:
                 for value, count in column.iter_rows():
                     counts[value] = counts.get(value, 0) + count
             self._counts = counts  # all at once: an interrupt must not leave some of them
-        line = [0.0]
+        sums = [0.0]
         for total in map_threads(self._sum, list(enumerate(fragments)), threads, "rowmill-weights"):
-            line.append(line[-1] + total)
-        if firsts[-1] and not line[-1] > 0:
+            sums.append(sums[-1] + total)
+        if firsts[-1] and not sums[-1] > 0:
             raise ArgumentError("all weights are 0; wanted at least one row that can be drawn")
-        self._line = line
+        self._cumulative = sums
 
     def _values(self, fragment: Fragment) -> pl.Series:
         assert self._column is not None  # and its name could be read as a pattern

@@ -1,21 +1,28 @@
-"""Where the latest iteration of a stream stands, and where the next one begins.
+"""The position of a stream: where its latest iteration stands, and where the next one begins.
 
-Called by `stream`. A position counts batches that were handed out, never those that were prefetched.
+Called by `stream`. A position counts batches that were handed out, never those that were prefetched. Iterations that
+are still open when the interpreter ends are closed.
 """
 
 from __future__ import annotations
 
+import atexit
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import count
 from typing import Any, TypeVar
 
+from rowmill._system.interrupts import KeepInterrupts
 from rowmill.errors import StateError
 from rowmill.feed.order.plan import Plan
 from rowmill.feed.order.resume_state import Position
-from rowmill.feed.run.position import track_position
 
 T = TypeVar("T")
+
+_END: Any = object()
+_numbers = count()
+_unfinished: dict[int, weakref.ref[Any]] = {}  # no WeakSet: that runs code where Ctrl-C would be lost
 
 
 class Cursor:
@@ -64,7 +71,7 @@ class Cursor:
 
     def track(self, batches: Iterator[T]) -> Iterator[T]:
         """The batches of the iteration that has begun; the position says how many of them have been handed out."""
-        tracked = track_position(batches, self.position)
+        tracked = _track(batches, self.position)
         self._latest = weakref.ref(tracked)
         return tracked
 
@@ -76,3 +83,37 @@ class Cursor:
             yield
         finally:
             self.__dict__.update(kept)
+
+
+def _track(batches: Iterator[T], position: Position) -> Iterator[T]:
+    """Pass batches on; the position says how many of them have been handed out."""
+    for number in [number for number, found in list(_unfinished.items()) if found() is None]:
+        _unfinished.pop(number, None)  # never begun
+    number = next(_numbers)
+    counting: Iterator[T] = _counting(batches, position, number)
+    _unfinished[number] = weakref.ref(counting)
+    return counting
+
+
+def _counting(batches: Any, position: Position, number: int) -> Iterator[T]:
+    try:
+        while True:
+            with KeepInterrupts():
+                batch = next(batches, _END)
+            if batch is _END:
+                break
+            position.batch += 1
+            yield batch
+        position.epoch, position.batch = position.epoch + 1, 0
+    finally:
+        batches.close()
+        _unfinished.pop(number, None)
+
+
+@atexit.register
+def _close_all() -> None:
+    """An iteration that was left in the middle ends while its modules are still there to end it."""
+    for found in list(_unfinished.values()):
+        with suppress(ValueError):  # another thread is inside it
+            if (batches := found()) is not None:
+                batches.close()

@@ -1,4 +1,4 @@
-"""Connects plan, reading, packing and slicing over threads: planned chunks in, batches out.
+"""Runs reading and packing over threads, with back-pressure: planned chunks in, batches out.
 
 Promises, each with a test in tests/contract:
 1. Every planned row is delivered exactly once, in the planned order; threads are gone when the epoch ends.
@@ -10,12 +10,14 @@ Promises, each with a test in tests/contract:
    and at most `variable_bytes` of lists and strings.
 5. A batch that the user keeps is never overwritten (see `block.Pool`).
 
-    tasks, in order ──► N threads: read ─► wait for room ─► deal each row to its place in a block
+    tasks, in order ──► N threads: read ─► wait for room ─► copy each row to its place in a block
     training loop   ◄── waits for the next chunk to be full, takes views of its blocks, gives the room back
 
+Back-pressure: a thread that has read rows of a chunk waits until the training loop has taken enough older chunks
+(`_open`). Room is given in planned order, so the oldest unfinished chunk always has it. Threads wait for nothing else.
+
 All state is guarded by one lock. The training loop waits in a `SimpleQueue` and takes the bare lock only: a signal that
-interrupts a `Condition` can leave its lock in the wrong hands. Threads never wait for each other except for room, and
-room is given in planned order, so the oldest unfinished chunk always has it.
+interrupts a `Condition` can leave its lock in the wrong hands.
 """
 
 from __future__ import annotations
@@ -83,7 +85,7 @@ class Feed:
         self._news: SimpleQueue[None] = SimpleQueue()  # a chunk is full, or failed
         self._room = threading.Condition(self._lock)  # a chunk has been handed out
         self._places: dict[int, RowPlacement] = {}  # of chunks that have no room yet
-        self._filling: dict[int, ChunkBuffer] = {}
+        self._buffers: dict[int, ChunkBuffer] = {}
         self._opened = 0  # chunks that have been given room
         self._open_rows = 0
         self._failure: Failure | None = None
@@ -105,15 +107,15 @@ class Feed:
 
     def _batches_of(self, number: int) -> Iterator[Batch]:
         """The batches of a chunk, from `first_batch` on. Raises the failure that made it incomplete."""
-        filling, complete = self._wait(number)
+        buffer, complete = self._wait(number)
         chunk = self._chunks[number]
         self._stats.ready(-chunk.rows)
         if complete < chunk.batches:
-            filling.finish(complete)
+            buffer.finish(complete)
         for index in range(max(0, self._first_batch - chunk.first_batch), complete):
-            if not filling.has(index):
-                filling.refill(index, complete, self._read, self._relieve)
-            batch = filling.batch(index)
+            if not buffer.has(index):
+                buffer.refill(index, complete, self._read, self._relieve)
+            batch = buffer.batch(index)
             self._stats.count(batch.rows, batch.padding)
             yield batch
             if os.getpid() != self._pid:
@@ -136,7 +138,7 @@ class Feed:
         # Garbage collection may call this on a reading thread, which must not wait for itself or its like.
         if not threading.current_thread().name.startswith(THREAD_NAME):
             self._threads.join()
-            self._filling.clear()
+            self._buffers.clear()
             self._places.clear()
         if self._stats.ended is None:
             self._stats.end()
@@ -159,18 +161,18 @@ class Feed:
 
     def _look(self, number: int) -> tuple[ChunkBuffer, int] | None:
         with self._lock:
-            chunk, filling, failure = self._chunks[number], self._filling.get(number), self._failure
-            if filling is not None and filling.full:
-                return filling, chunk.batches
+            chunk, buffer, failure = self._chunks[number], self._buffers.get(number), self._failure
+            if buffer is not None and buffer.full:
+                return buffer, chunk.batches
             if failure is not None and failure.chunk <= number:
                 before = failure.at // chunk.batch_rows if chunk.in_order else 0
-                if before == 0 or (filling is not None and filling.full_before(failure.at)):
-                    return filling or ChunkBuffer(chunk, []), before
+                if before == 0 or (buffer is not None and buffer.full_before(failure.at)):
+                    return buffer or ChunkBuffer(chunk, []), before
             return None
 
     def _release(self, number: int) -> None:
         with self._lock:
-            released = self._filling.pop(number)
+            released = self._buffers.pop(number)
             released.release()
             self._open_rows -= released.chunk.rows
             self._room.notify_all()
@@ -179,13 +181,13 @@ class Feed:
         """If lists and strings take too much memory, let chunks give up batches, those that are needed last first."""
         while self._variable_bytes.exceeded:
             with self._lock:
-                open_chunks = sorted(self._filling.items(), reverse=True)
-            if not any(filling.shrink() for _, filling in open_chunks):
+                open_chunks = sorted(self._buffers.items(), reverse=True)
+            if not any(buffer.shrink() for _, buffer in open_chunks):
                 return
 
     def _work(self) -> None:
         """What a reading thread does."""
-        task, at = None, (0, 0)  # what is being read, and the chunk and row it will be missed at
+        task, at = None, (0, 0)  # what is being read, and the first (chunk, row) that is missing if it fails
         try:
             while (task := self._next_task()) is not None:
                 at = (task.spans[0][0], task.spans[0][1].at)
@@ -208,16 +210,16 @@ class Feed:
 
     def _fill(self, number: int, at: int, columns: RowSource, start: int, rows: int) -> bool:
         """Put these rows in their places in a chunk. False if the work is cancelled."""
-        filling = self._open(number)
-        if filling is None:
+        buffer = self._open(number)
+        if buffer is None:
             return False
         started = perf_counter()
-        finished = filling.fill(at, columns, start, rows)
+        finished = buffer.fill(at, columns, start, rows)
         self._stats.pack(perf_counter() - started)
         if self._variable_bytes.exceeded:
             self._relieve()
         if finished:
-            self._stats.ready(filling.chunk.rows)
+            self._stats.ready(buffer.chunk.rows)
         if finished or self._failure is not None:
             self._news.put(None)
         return True
@@ -255,10 +257,10 @@ class Feed:
                 blocks = [self._pool.take() for _ in range(-(-rows // self._pool.rows))]
                 places = self._places.pop(self._opened, None)
                 layout, variable_bytes = self._pool.layout, self._variable_bytes
-                self._filling[self._opened] = ChunkBuffer(chunk, blocks, layout, places, variable_bytes)
+                self._buffers[self._opened] = ChunkBuffer(chunk, blocks, layout, places, variable_bytes)
                 self._open_rows += chunk.rows
                 self._opened += 1
-            return None if self._closed else self._filling[number]
+            return None if self._closed else self._buffers[number]
 
     def _fail(self, task: Task | None, at: tuple[int, int], error: BaseException) -> None:
         if task is not None:
