@@ -203,6 +203,16 @@ def closest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
+def missing_column(name: str, where: str, known: Iterable[str]) -> ColumnError:
+    """The error for a name that is no column: `where` says of what, such as "in train.parquet"."""
+    return ColumnError(f"no column {name!r} {where}{closest(name, known)}")
+
+
+def unknown_column(argument: str, name: str, known: Iterable[str]) -> ColumnError:
+    """The error for an argument that names a column which is not there, such as `pad`."""
+    return ColumnError(f"{argument} names {name!r}, which is no column{closest(name, known)}")
+
+
 def os_reason(error: BaseException) -> str:
     """One line that says why something could not be read, and what to do where the machine has run out of something."""
     if is_scarcity(error):

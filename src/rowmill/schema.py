@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from rowmill.column_schema import ColumnSchema, Domain
 from rowmill.dtypes import dtype_name
-from rowmill.errors import ArgumentError, ColumnError, DtypeError, RowmillError, closest
+from rowmill.errors import ArgumentError, DtypeError, RowmillError, missing_column
 from rowmill.tags import COMPOUND_TAGS, Tags, TagSet, many
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Schema:
         if not isinstance(name, str):
             return Schema(self[n] for n in name)
         if name not in self._columns:
-            raise ColumnError(f"no column {name!r} among {_short(self.column_names)}{closest(name, self._columns)}")
+            raise missing_column(name, f"among {_short(self.column_names)}", self._columns)
         return self._columns[name]
 
     def __setitem__(self, name: str, column: ColumnSchema) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from rowmill.errors import ArgumentError, ColumnError, closest
+from rowmill.errors import ArgumentError, ColumnError, missing_column
 from rowmill.graph.execution.failures import typed
 from rowmill.graph.node import Apply, Concat, Named, Node, Only, Select, Without, walk
 from rowmill.graph.node import Group as GroupNode
@@ -155,5 +155,5 @@ class Resolved:
         names = dict.fromkeys(name for group in groups for name in members(group))
         for name in names:
             if name not in schema:
-                raise ColumnError(f"no column {name!r} for the workflow{closest(name, schema.column_names)}")
+                raise missing_column(name, "for the workflow", schema.column_names)
         return Schema(schema[name] for name in names), tuple(groups)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
-from rowmill.errors import ArgumentError, ColumnError, closest, warn
+from rowmill.errors import ArgumentError, ColumnError, closest, missing_column, warn
 from rowmill.graph.operator import Call, Change, Fitted, Inputs, Operator, Output, StatOperator, Value, numeric
 from rowmill.graph.selector import members
 from rowmill.schema import ColumnSchema, Tags
@@ -157,7 +157,7 @@ class JoinExternal(Operator):
         object.__setattr__(self, "df_ext", _table(self.df_ext))
         for name in (*self._theirs, *(self.columns_ext or ())):
             if name not in self.df_ext.columns:
-                raise ColumnError(f"no column {name!r} in the external table{closest(name, self.df_ext.columns)}")
+                raise missing_column(name, "in the external table", self.df_ext.columns)
         if len(self._keys) != len(self._theirs):
             raise ArgumentError(f"on names {len(self._keys)} columns and on_ext {len(self._theirs)}; wanted as many")
         if self._allowed in ("1:1", "m:1") and self._most > 1:

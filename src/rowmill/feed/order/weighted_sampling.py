@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rowmill._system.lock import Lock
 from rowmill._system.threads import map_threads
-from rowmill.errors import ArgumentError, ColumnError, closest
+from rowmill.errors import ArgumentError, missing_column
 from rowmill.feed.order import permute
 from rowmill.sources.source import Fragment, Source
 
@@ -68,7 +68,7 @@ class Draw:
         self._column = weights if isinstance(weights, str) else balance
         if self._column is not None and self._column not in source.schema:
             known = source.schema.column_names
-            raise ColumnError(f"no column {self._column!r} to draw rows by{closest(self._column, known)}")
+            raise missing_column(self._column, "to draw rows by", known)
         if isinstance(weights, str) and not source.schema[weights].dtype.startswith(_NUMBERS):
             raise ArgumentError(f"weights={weights!r} is a column of {source.schema[weights].dtype}; wanted numbers")
         self._balance = balance is not None

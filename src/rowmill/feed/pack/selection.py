@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rowmill.errors import ArgumentError, ColumnError, DtypeError, NullError, closest
+from rowmill.errors import ArgumentError, DtypeError, NullError, missing_column
 from rowmill.feed.memory.block import Layout, Matrix
 from rowmill.schema import ColumnSchema, Schema
 from rowmill.sources.names import column as exact
@@ -108,7 +108,7 @@ class Selector:
         for name in names:
             if name not in self.schema:
                 known = self.schema.column_names
-                raise ColumnError(f"no column {name!r} among the {len(known)} of this dataset{closest(name, known)}")
+                raise missing_column(name, f"among the {len(known)} of this dataset", known)
 
     def matrix(
         self,

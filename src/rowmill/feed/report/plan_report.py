@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rowmill.errors import ArgumentError, ColumnError, DtypeError, closest
+from rowmill.errors import ArgumentError, DtypeError, missing_column
 from rowmill.feed.order.plan import Chunk
 from rowmill.feed.report.text_table import TextTable, bytes_text, plural
 
@@ -172,7 +172,7 @@ def _mixing(stream: Stream, chunks: list[Chunk], column: str, epoch: int) -> Mix
     if stream.full:
         raise ArgumentError(f"shuffle='full' mixes {column!r} perfectly; leave the column out")
     if column not in schema:
-        raise ColumnError(f"no column {column!r} to look at{closest(column, schema.column_names)}")
+        raise missing_column(column, "to look at", schema.column_names)
     means: list[NDArray[np.float64]] = []
     total, squares, count = 0.0, 0.0, 0
     for chunk, values in _values(stream, chunks, column, epoch):

@@ -14,15 +14,16 @@ from typing import Any
 import polars as pl
 
 from rowmill._system.lock import Lock
-from rowmill.errors import ColumnError, DataFileError, closest, os_reason
+from rowmill.errors import DataFileError, os_reason, unknown_column
 from rowmill.schema import Schema
 from rowmill.sources.csv.head import Head, read_head, unify_heads
 from rowmill.sources.csv.options import csv_options
 from rowmill.sources.csv.row_index import Piece, index_rows, without_blank
 from rowmill.sources.files.fingerprint import of_values, stamp_pins
-from rowmill.sources.files.hive import check_columns, hive_columns, with_hive
+from rowmill.sources.files.hive import hive_columns, with_hive
 from rowmill.sources.files.paths import Files
 from rowmill.sources.files.pins import Pins
+from rowmill.sources.missing_columns import check_columns
 from rowmill.sources.names import columns as exactly
 from rowmill.sources.null_texts import is_null_text, null_values_hint
 from rowmill.sources.row_size import Widths
@@ -51,7 +52,7 @@ class CsvSource:
         self._given = dict(dtypes or {})
         for name in self._given:
             if name not in inferred:
-                raise ColumnError(f"dtypes names {name!r}, which is no column{closest(name, inferred)}")
+                raise unknown_column("dtypes", name, inferred)
         self._hive = hive_columns(files, inferred)
         self._stored = {n: target(self._given[n]) if n in self._given else t for n, t in inferred.items()}
         # What the parser cannot make of text directly is read as text and cast afterwards.

@@ -1,17 +1,15 @@
 """The columns that `key=value` folders add to a table: one value a file, typed by looking at all of them.
 
-The file sources put stored and folder columns together with `with_hive`, after `check_columns` has let the
-names pass.
+The file sources put stored and folder columns together with `with_hive`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import polars as pl
 
-from rowmill.errors import ArgumentError, ColumnError, closest
-from rowmill.sources.arrow_types import Unreadable, refusal
+from rowmill.errors import ArgumentError
 from rowmill.sources.files.hive_paths import INTEGER
 from rowmill.sources.files.paths import Files
 from rowmill.sources.names import columns as columns_of
@@ -48,12 +46,3 @@ def with_hive(frame: pl.DataFrame, hive: Mapping[str, pl.Series], unit: int, col
     """The stored columns of a file together with the values of its folders, in the order asked for."""
     added = [pl.lit(hive[c][unit], dtype=hive[c].dtype).alias(c) for c in columns if c in hive]
     return frame.with_columns(added).select(columns_of(columns)) if added else frame
-
-
-def check_columns(columns: Sequence[str], known: Collection[str], where: str) -> None:
-    """Refuse a name that is no column, and say which one was probably meant; and a column that cannot be read."""
-    for name in columns:
-        if name not in known:
-            raise ColumnError(f"no column {name!r} in {where}{closest(name, known)}")
-        if isinstance(known, Mapping) and isinstance(known[name], Unreadable):
-            raise refusal(name, known[name])

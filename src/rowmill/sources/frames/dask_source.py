@@ -12,9 +12,9 @@ import polars as pl
 from rowmill.errors import DtypeError, MissingExtraError, warn
 from rowmill.schema import Schema
 from rowmill.sources.files.fingerprint import of_values
-from rowmill.sources.files.hive import check_columns
 from rowmill.sources.frames.frame_source import as_frame
 from rowmill.sources.frames.pandas_frames import check_backend, is_masked, pandas_frame
+from rowmill.sources.missing_columns import check_columns
 from rowmill.sources.null_columns import columns_with_nulls
 from rowmill.sources.row_size import Widths
 from rowmill.sources.source import Fragment, Source

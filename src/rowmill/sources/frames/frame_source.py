@@ -22,10 +22,10 @@ from rowmill.errors import ArgumentError, DataFileError, DtypeError, RowmillErro
 from rowmill.schema import Schema
 from rowmill.sources.arrow_types import FILES_ONLY, as_polars, refusal, trouble
 from rowmill.sources.files.fingerprint import of_frame, stamp_frame
-from rowmill.sources.files.hive import check_columns
 from rowmill.sources.files.paths import Files
 from rowmill.sources.files.temporary_files import temporary_folder
 from rowmill.sources.frames.pandas_index import listed, unlisted
+from rowmill.sources.missing_columns import check_columns
 from rowmill.sources.names import column, frame_of
 from rowmill.sources.parquet.parquet_source import ParquetSource
 from rowmill.sources.row_size import Widths

@@ -20,11 +20,12 @@ from pyarrow.fs import LocalFileSystem
 from rowmill.errors import DataFileError, MemoryLimitError, os_reason
 from rowmill.schema import Schema
 from rowmill.sources.files.fingerprint import of_values, stamp_pins
-from rowmill.sources.files.hive import check_columns, hive_columns, with_hive
+from rowmill.sources.files.hive import hive_columns, with_hive
 from rowmill.sources.files.paths import Files
 from rowmill.sources.files.pins import Pins
 from rowmill.sources.frames.pandas_index import listed, only_common_index, unlisted
 from rowmill.sources.ipc.batch_sizes import batch_sizes
+from rowmill.sources.missing_columns import check_columns
 from rowmill.sources.names import columns as exactly
 from rowmill.sources.row_size import Widths
 from rowmill.sources.schema_unification import unify

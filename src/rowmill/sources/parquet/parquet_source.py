@@ -19,9 +19,10 @@ import pyarrow as pa
 from rowmill.errors import DataFileError, MemoryLimitError
 from rowmill.schema import Schema
 from rowmill.sources.files.fingerprint import of_values, stamp_pins
-from rowmill.sources.files.hive import check_columns, hive_columns, with_hive
+from rowmill.sources.files.hive import hive_columns, with_hive
 from rowmill.sources.files.paths import Files
 from rowmill.sources.frames.pandas_index import listed, only_common_index, unlisted, warn_of_ranges
+from rowmill.sources.missing_columns import check_columns
 from rowmill.sources.names import columns as exactly
 from rowmill.sources.null_columns import footer_nulls
 from rowmill.sources.parquet.batch_copy import BatchCopies

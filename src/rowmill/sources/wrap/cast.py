@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from rowmill.errors import ColumnError, DataFileError, closest
+from rowmill.errors import DataFileError, unknown_column
 from rowmill.schema import Schema
 from rowmill.sources.files.fingerprint import of_values
 from rowmill.sources.frames.pandas_index import unlisted_schema
@@ -24,7 +24,7 @@ class RecastSource:
         known = source.schema + unlisted_schema(source)
         for name in dtypes:
             if name not in known:
-                raise ColumnError(f"dtypes names {name!r}, which is no column{closest(name, known.column_names)}")
+                raise unknown_column("dtypes", name, known.column_names)
         self._source = source
         self.files = getattr(source, "files", None)
         self._casts = {name: cast_expr(name, dtype) for name, dtype in dtypes.items()}
