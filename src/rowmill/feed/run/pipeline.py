@@ -70,9 +70,11 @@ class Feed:
         describe: Describe,
         stats: Stats,
         first_batch: int = 0,
+        ended: Callable[[], None] | None = None,
     ) -> None:
         self._chunks = chunks
         self._first_batch = first_batch
+        self._ended = ended  # called when the iteration has ended, in whatever way
         self._tasks = iter(tasks(chunks, resumed=first_batch > 0))
         self._read = read
         self._pool = pool
@@ -104,6 +106,8 @@ class Feed:
         finally:
             self._closed = True  # before any call, which could be interrupted
             self.close()
+            if self._ended is not None:
+                self._ended()
 
     def _batches_of(self, number: int) -> Iterator[Batch]:
         """The batches of a chunk, from `first_batch` on. Raises the failure that made it incomplete."""

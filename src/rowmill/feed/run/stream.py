@@ -165,8 +165,8 @@ class Stream:
         self.cursor.begin(start, plan)
         self.stats = Stats(threads=self.threads, row_bytes=self.planner.sizes.read)
         chunks = list(plan.chunks(start.epoch, start.batch))[share::shares]
-        batches = self._feed(plan, chunks, start, self.stats).batches()
-        return batches if self.cached is None else self.cached.watched(batches)
+        ended = None if self.cached is None else self.cached.finish
+        return self._feed(plan, chunks, start, self.stats, ended).batches()
 
     def batches_at(self, epoch: int, batch: int) -> Iterator[Batch]:
         """Batch number `batch` of an epoch and those after it in its chunk, which alone is read. Moves nothing."""
@@ -174,7 +174,14 @@ class Stream:
         chunk = next(plan.chunks(epoch, batch))
         return self._feed(plan, [chunk], Position(epoch, batch), Stats(threads=self.threads)).batches()
 
-    def _feed(self, plan: Plan, chunks: Sequence[Chunk], start: Position, stats: Stats) -> Feed:
+    def _feed(
+        self,
+        plan: Plan,
+        chunks: Sequence[Chunk],
+        start: Position,
+        stats: Stats,
+        ended: Callable[[], None] | None = None,
+    ) -> Feed:
         budget, sizes = self.planner.budget, self.planner.sizes
         return Feed(
             chunks,
@@ -186,6 +193,7 @@ class Stream:
             describe=partial(self._describe, start.epoch, self.seed),
             stats=stats,
             first_batch=start.batch,
+            ended=ended,
         )
 
     @interruptible

@@ -110,7 +110,7 @@ class ParquetSource:
                     break
                 rows += frame.height
                 frame = conform(frame, self._stored)
-            yield with_hive(frame, self._hive, fragment.unit, columns)
+            yield with_hive(frame, self._hive, fragment.unit, columns) if self._hive else frame
         if rows != fragment.rows:
             raise DataFileError(
                 f"found {rows} rows in {self.describe(fragment)}; wanted {fragment.rows}; the file is damaged: write "
@@ -124,9 +124,9 @@ class ParquetSource:
         if not sizes:
             yield pl.DataFrame(height=fragment.rows)
             return
-        largest = 0
+        largest, names = 0, [size.name for size in sizes]
         if self.files.filesystem is None:
-            pages, names = self._scan(fragment.unit).pages, [size.name for size in sizes]
+            pages = self._scan(fragment.unit).pages
             pages.check(groups, names, self._verify)
             largest = pages.largest_page(groups, names)
         if max_bytes < _LARGE and 3 * largest > 2 * _MEMORY * max_bytes:
@@ -135,6 +135,9 @@ class ParquetSource:
                 f"whole and takes more than two thirds of the memory setting; pass "
                 f"memory='{3 * largest // 2_000_000 + 1}MB', or write the file with smaller pages"
             )
+        if sum(size.decoded for size in sizes) <= max_bytes or not fragment.rows:
+            yield self._decode(fragment, names)
+            return
         whole = self._whole_groups(fragment)
         slicer = Slicer(self._decode, self._stream, sizes, whole, copies, large_pages=largest > max_bytes)
         yield from slicer.slices(fragment, max_bytes)

@@ -1,9 +1,9 @@
 """Splits large row groups: rows of Parquet files in slices of a bounded size.
 
-The sizes of columns come from the footer. Row groups that fit are read whole, by Polars. Columns of numbers in larger
-row groups are read by Polars, as many rows at a time as fit, and as many columns as may be in memory together. Columns
-that Polars would have to decode whole (lists and strings) or load whole are streamed by PyArrow a few rows at a time;
-where that would decode a row group many times, from a temporary copy (`batch_copy`). Called by `parquet_source`.
+For row groups that do not fit in memory at once. The sizes of columns come from the footer. Columns of numbers are read
+by Polars, as many rows at a time as fit, and as many columns as may be in memory together. Columns that Polars would
+have to decode whole (lists and strings) or load whole are streamed by PyArrow a few rows at a time; where that would
+decode a row group many times, from a temporary copy (`batch_copy`). Called by `parquet_source`.
 """
 
 from __future__ import annotations
@@ -78,9 +78,6 @@ class Slicer:
     def slices(self, fragment: Fragment, max_bytes: int) -> Iterator[pl.DataFrame]:
         """The rows of the fragment in frames of about `max_bytes` at most, columns in the order of `sizes`."""
         names = [size.name for size in self.sizes]
-        if sum(size.decoded for size in self.sizes) <= max_bytes or not fragment.rows:
-            yield self.read(fragment, names)
-            return
         streamed = [size for size in self.sizes if size.is_streamed(max_bytes)]
         parts = _parts([size for size in self.sizes if size not in streamed], max_bytes // 2)
         even = sum(size.decoded for part in parts for size in part) / max(1, self.groups.rows)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from rowmill._system.lock import Lock
 from rowmill._system.sizes import parse_bytes
@@ -227,16 +227,9 @@ class TableCache:
         if self._finishing is not None:
             self._finishing.join()
 
-    def watched(self, batches: Iterator[T]) -> Iterator[T]:
-        """Pass batches on; when they end, a store that has become full is completed beside the training loop."""
-        try:
-            yield from batches
-        finally:
-            cast("Any", batches).close()
-            self.finish()
-
     def finish(self) -> None:
-        """Complete the store if it has all rows: in a thread, because the disk takes its time."""
+        """Complete the store if it has all rows: in a thread beside the training loop, because the disk takes its time.
+        Called whenever an epoch ends."""
         store = self._store
         if store is None or store.complete or not store.full or (self._finishing and self._finishing.is_alive()):
             return
