@@ -65,7 +65,7 @@ def test_a_page_runs_from_top_to_bottom(name, tmp_path):
 
 def test_no_program_is_left_out():
     """Every page with a program is run by a test here, or by one that is named."""
-    elsewhere = {"keras-and-jax", "workflow", "store", "training", "report"}
+    elsewhere = {"api", "keras-and-jax", "workflow", "store", "training", "report"}
     pages = {path.stem for path in DOCS.glob("*.md") if "```python" in path.read_text()}
     assert pages == {"index", "performance", "ranks", "accelerate", "migrating"} | elsewhere
 
