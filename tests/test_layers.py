@@ -87,6 +87,7 @@ ALLOWED = {
         "graph.node",  # in feature_workflow alone, which makes one
     },
     "report": {
+        "_system.display",
         "_system.progress",
         "errors",
         "schema",

@@ -11,7 +11,7 @@ import pytest
 from rowmill import Dataset, Workflow, ops
 from rowmill.engines.dask import DaskEngine
 from rowmill.errors import ArgumentError
-from rowmill.statistics.table import Table
+from rowmill.statistics.table import StatisticTable
 from rowmill.tools.synthetic import criteo
 from rowmill.utils import global_dask_client, set_dask_client
 from tests.ops.samples import SAMPLES, table
@@ -108,7 +108,7 @@ def test_large_vocabularies_stay_on_the_workers(client, raw):
     resolved = workflow._resolve(data.schema).resolved
     job = FitJob(data.source, workflow.output_node, data.schema, {}, [resolved.number[id(resolved.output)]])
     large, small = DaskEngine(client, large=10_000).run(job, data.source.fragments, False)
-    assert isinstance(large.frame, Table)
+    assert isinstance(large.frame, StatisticTable)
     assert not isinstance(large.frame.source, pl.DataFrame)  # a path, not the rows
     assert isinstance(small.frame, pl.DataFrame)
     assert large.frame.frame.equals(here._fitted[resolved.number[id(resolved.output)]].tables["C1"].frame)

@@ -20,7 +20,7 @@ from rowmill.errors import writing
 from rowmill.sources.files.temporary_files import Keeper, temporary_folder
 from rowmill.sources.source import Fragment
 from rowmill.statistics.statistic import Statistic
-from rowmill.statistics.table import Table
+from rowmill.statistics.table import StatisticTable
 
 FAN_IN = 8  # accumulators merged by one task
 PIECES = 4  # tasks for each thread of the cluster: enough to even out, few enough to merge
@@ -117,4 +117,4 @@ def _finish(job: Job, index: int, parts: Sequence[Any], folder: Path, large: int
 def _kept(result: Any, keeper: Keeper) -> Any:
     """A result whose frame is in a file, as a table that reads it when needed."""
     path = getattr(result, "frame", None)
-    return replace(result, frame=Table(path, keeper)) if isinstance(path, Path) else result
+    return replace(result, frame=StatisticTable(path, keeper)) if isinstance(path, Path) else result

@@ -20,7 +20,7 @@ from rowmill.graph.selector import ColumnSelector, Group, as_selector
 from rowmill.schema import ColumnSchema, Schema
 from rowmill.sources.names import column
 from rowmill.statistics.statistic import Statistic
-from rowmill.statistics.table import Table
+from rowmill.statistics.table import StatisticTable
 
 T = TypeVar("T")
 
@@ -80,10 +80,12 @@ class Fitted:
     """What an operator has learnt: plain values, and tables. Saved as JSON and Parquet."""
 
     def __init__(
-        self, values: Mapping[str, Any] | None = None, tables: Mapping[str, pl.DataFrame | Table] | None = None
+        self, values: Mapping[str, Any] | None = None, tables: Mapping[str, pl.DataFrame | StatisticTable] | None = None
     ) -> None:
         self.values: dict[str, Any] = dict(values or {})
-        self.tables = {name: t if isinstance(t, Table) else Table(t) for name, t in (tables or {}).items()}
+        self.tables = {
+            name: t if isinstance(t, StatisticTable) else StatisticTable(t) for name, t in (tables or {}).items()
+        }
         self._made: dict[str, Any] = {}
         self._lock = threading.RLock()
 

@@ -19,7 +19,7 @@ from rowmill.ops.columns import check_names, retagged
 from rowmill.ops.embedding import embedding_size, get_embedding_sizes
 from rowmill.ops.vocabulary import (
     LearntTable,
-    Vocabulary,
+    VocabularySpec,
     given_vocabulary,
     named,
     plain_vocabulary,
@@ -110,7 +110,7 @@ class Categorify(StatOperator):
             }
         return given
 
-    def vocabularies(self, inputs: Inputs) -> list[Vocabulary]:
+    def vocabularies(self, inputs: Inputs) -> list[VocabularySpec]:
         """What is encoded together: one vocabulary for each column or group."""
         made = [self._vocabulary(group) for group in inputs.groups]
         known = [
@@ -126,9 +126,9 @@ class Categorify(StatOperator):
             )
         return made
 
-    def _vocabulary(self, group: Group) -> Vocabulary:
+    def _vocabulary(self, group: Group) -> VocabularySpec:
         columns = members(group)
-        return Vocabulary(
+        return VocabularySpec(
             name=self.name_sep.join(columns),
             columns=columns,
             combined=self.encode_type == "combo" and len(columns) > 1,
@@ -143,7 +143,7 @@ class Categorify(StatOperator):
         learnt = [vocabulary for vocabulary in self.vocabularies(inputs) if self._given(vocabulary) is None]
         return {v.name: Ranked(v.groups, least=v.threshold, most=v.kept, **memory) for v in learnt}
 
-    def _given(self, vocabulary: Vocabulary) -> Any:
+    def _given(self, vocabulary: VocabularySpec) -> Any:
         found = [self.vocabs[c] for c in (vocabulary.name, *vocabulary.columns) if self.vocabs and c in self.vocabs]
         return found[0] if found else None
 
@@ -191,7 +191,12 @@ class Categorify(StatOperator):
                 start += _cardinality(vocabulary, fitted)
 
     def _described(
-        self, inputs: Inputs, vocabulary: Vocabulary, columns: Sequence[str], fitted: Fitted | None, total: int | None
+        self,
+        inputs: Inputs,
+        vocabulary: VocabularySpec,
+        columns: Sequence[str],
+        fitted: Fitted | None,
+        total: int | None,
     ) -> ColumnSchema:
         first = inputs.column(columns[0]).as_list()
         if vocabulary.combined:
@@ -214,7 +219,7 @@ class Categorify(StatOperator):
         )
 
     def _encoded(
-        self, inputs: Inputs, vocabulary: Vocabulary, columns: Sequence[str], fitted: Fitted, start: int
+        self, inputs: Inputs, vocabulary: VocabularySpec, columns: Sequence[str], fitted: Fitted, start: int
     ) -> Call:
         dtype = polars_type(self.dtype or "int64")
         table = fitted.tables[vocabulary.name]
@@ -283,7 +288,7 @@ def _refused(name: str, columns: list[pl.Series], unseen: Any) -> UnseenValueErr
     )
 
 
-def _cardinality(vocabulary: Vocabulary, fitted: Fitted) -> int:
+def _cardinality(vocabulary: VocabularySpec, fitted: Fitted) -> int:
     return OOV + vocabulary.buckets + fitted.tables[vocabulary.name].height
 
 

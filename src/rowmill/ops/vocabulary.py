@@ -25,7 +25,7 @@ _RESERVED = 2  # padding and null
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class VocabularySpec:
     """Columns that are encoded with the same values: one, several that share them, or a combination."""
 
     name: str
@@ -83,7 +83,7 @@ def shown_table(fitted: Fitted, name: str, change: Callable[[pl.DataFrame], pl.D
     return fitted.once(f"shown {name}", lambda: LearntTable(change(fitted.tables[name].frame)))
 
 
-def given_vocabulary(given: Any, vocabulary: Vocabulary, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
+def given_vocabulary(given: Any, vocabulary: VocabularySpec, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
     """A vocabulary from a series, a list, an array, or a Parquet file whose first column has the values."""
     frame = read_vocabulary(given) if isinstance(given, str | PathLike) else given
     if isinstance(frame, pl.DataFrame) and not frame.width:
@@ -140,7 +140,7 @@ def named(name: str, table: pl.DataFrame) -> pl.DataFrame:
 
 
 def write_vocabulary(
-    folder: str | PathLike[str], vocabulary: Vocabulary, table: pl.DataFrame, nulls: int, unseen: int
+    folder: str | PathLike[str], vocabulary: VocabularySpec, table: pl.DataFrame, nulls: int, unseen: int
 ) -> None:
     """The values and what the reserved codes mean, as two Parquet files under `categories`."""
     target = local_path(folder, "out_path") / "categories"

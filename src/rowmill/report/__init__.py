@@ -4,7 +4,7 @@
 Called by `loader.report()` and the commands `inspect` and `report`.
 """
 
-from rowmill.feed.report.text_table import plural
+from rowmill._system.display import plural
 from rowmill.report.facts import Advice, ColumnFacts, TableFacts
 from rowmill.report.loading import load_for, open_loader
 from rowmill.report.report import Report, of_dataset, of_loader

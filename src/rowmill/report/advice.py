@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from rowmill.feed.report.text_table import plural
+from rowmill._system.display import plural
 from rowmill.report.facts import Advice, ColumnFacts, TableFacts
 from rowmill.schema import Tags
 from rowmill.sources.null_texts import as_option

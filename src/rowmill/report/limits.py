@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowmill.feed.report.text_table import plural
+from rowmill._system.display import plural
 
 
 def limit_text(bound: str, cores: int) -> str:

@@ -10,7 +10,8 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from rowmill.feed.report.text_table import TextTable, bytes_text, plural
+from rowmill._system.display import plural
+from rowmill.feed.report.text_table import TextTable, bytes_text
 from rowmill.report import pictures, svg
 from rowmill.report.facts import Advice, ColumnFacts, TableFacts
 

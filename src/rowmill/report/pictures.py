@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rowmill._system.display import plural
 from rowmill.feed.report.run_stats import Moment, RunReport
-from rowmill.feed.report.text_table import bytes_text, plural
+from rowmill.feed.report.text_table import bytes_text
 from rowmill.report.facts import ColumnFacts, TableFacts
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 
-class Table:
+class StatisticTable:
     """Rows that may be on disk. `keeper` is what keeps the file there."""
 
     def __init__(self, source: pl.DataFrame | Path, keeper: Any = None) -> None:
@@ -33,6 +33,6 @@ class Table:
         self.source, self._keeper = state
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Table) and self.frame.equals(other.frame)
+        return isinstance(other, StatisticTable) and self.frame.equals(other.frame)
 
     __hash__ = None  # type: ignore[assignment]

@@ -15,9 +15,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rowmill._system.display import plural
 from rowmill.errors import ArgumentError, DtypeError, missing_column
 from rowmill.feed.order.plan import Chunk
-from rowmill.feed.report.text_table import TextTable, bytes_text, plural
+from rowmill.feed.report.text_table import TextTable, bytes_text
 
 if TYPE_CHECKING:
     from rowmill.feed.run.stream import Stream

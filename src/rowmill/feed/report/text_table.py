@@ -41,8 +41,3 @@ def bytes_text(size: float) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.1f} TB"
-
-
-def plural(number: int, thing: str) -> str:
-    """`1 rank`, `2 ranks`."""
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"

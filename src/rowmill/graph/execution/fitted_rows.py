@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from rowmill.graph.execution.program import compile_inputs, made_by
-from rowmill.graph.execution.transform import Step, Transformation
+from rowmill.graph.execution.transform import Transformation, TransformStep
 from rowmill.graph.node import Apply
 from rowmill.graph.operator import ROWS, StatOperator
 from rowmill.graph.resolve import Resolved
@@ -26,7 +26,7 @@ def has_fitted_rows(known: Transformation, frame: pl.DataFrame) -> bool:
         program = compile_inputs(resolved, [node])
         if any(name not in frame.columns for name in program.inputs):
             return False
-        if _digest(resolved, node, Step(program, known.input_schema).run(frame)) != state:
+        if _digest(resolved, node, TransformStep(program, known.input_schema).run(frame)) != state:
             return False
     return True
 

@@ -26,21 +26,21 @@ class Transformation:
             n for node in resolved.nodes if isinstance(node, Select) for n in resolved.schema(node).column_names
         }
         self.input_schema = Schema(column for column in resolved.root if column.name in selected)
-        self._steps: dict[tuple[tuple[str, ...], bool], Step] = {}
+        self._steps: dict[tuple[tuple[str, ...], bool], TransformStep] = {}
         self._lock = threading.Lock()
 
     @property
     def output_schema(self) -> Schema:
         return self.resolved.output_schema
 
-    def step(self, columns: tuple[str, ...] | None = None, *, training: bool = False) -> Step:
+    def step(self, columns: tuple[str, ...] | None = None, *, training: bool = False) -> TransformStep:
         """What makes these columns, or all. `training`: the rows are those that the operators have learnt from."""
         wanted = tuple(self.output_schema.column_names) if columns is None else columns
         with self._lock:
             if (wanted, training) not in self._steps:
                 with typed("preparing the workflow"):
                     program = compile_outputs(self.resolved, wanted, training=training)
-                self._steps[wanted, training] = Step(program, self.input_schema)
+                self._steps[wanted, training] = TransformStep(program, self.input_schema)
             return self._steps[wanted, training]
 
     def __getstate__(self) -> Resolved:
@@ -50,7 +50,7 @@ class Transformation:
         self.__init__(resolved)  # type: ignore[misc]
 
 
-class Step:
+class TransformStep:
     """A program for some columns, on frames in the types that the workflow was fitted with."""
 
     def __init__(self, program: Program, schema: Schema) -> None:

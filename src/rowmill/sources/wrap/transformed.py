@@ -23,7 +23,7 @@ from rowmill.sources.source import Fragment, Source, read_slices
 from rowmill.sources.types import polars_type, value_bytes
 
 
-class Step(Protocol):
+class FrameStep(Protocol):
     """Makes columns of columns: `inputs` are read, and `run` gets them with the number of their first row."""
 
     @property
@@ -31,7 +31,7 @@ class Step(Protocol):
     def run(self, frame: pl.DataFrame, start: int) -> pl.DataFrame: ...
 
 
-Prepare = Callable[[tuple[str, ...]], Step]  # the step that makes some of the columns
+Prepare = Callable[[tuple[str, ...]], FrameStep]  # the step that makes some of the columns
 
 
 class TransformedSource:
