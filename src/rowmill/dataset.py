@@ -289,7 +289,7 @@ class Dataset(Displayed):
         )  # fmt: skip
 
     def repartition(self, npartitions: int | None = None, partition_size: int | str | None = None) -> Dataset:
-        """This dataset in the same order, in partitions of equal size: so many, or of so many bytes."""
+        """This dataset in the same order, in partitions of equal size: give their number, or their bytes."""
         if (npartitions is None) == (partition_size is None):
             raise ArgumentError("give one of npartitions and partition_size")
         if npartitions is None:

@@ -67,5 +67,4 @@ def epochs(a_stream, count=2):
 
 def settle(a_stream):
     """Wait for the thread that completes the store."""
-    if a_stream.cached._finishing is not None:
-        a_stream.cached._finishing.join()
+    a_stream.cached.wait_until_finished()

@@ -117,7 +117,7 @@ def test_an_interrupted_epoch_keeps_what_it_has(tmp_path, monkeypatch):
     for _ in range(4):
         next(batches)
     batches.close()
-    kept = first.cached._store.pieces.rows
+    kept = first.cached.store.pieces.rows
     assert 0 < kept < 1003
     second = stream(folder, tmp_path / "cache", memory="100kB", threads=1)
     read, rows = second.source.read, []

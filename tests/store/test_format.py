@@ -82,7 +82,7 @@ def test_every_piece_has_its_checksum(stored):
 def test_nobody_can_write_through_a_map(stored, tmp_path):
     later = stream(tmp_path / "table", tmp_path / "cache")
     digest(later.batches())
-    for held in later.cached._store.maps:
+    for held in later.cached.store.maps:
         with pytest.raises(ValueError, match="read-only"):
             held[0] = 1
         with pytest.raises(ValueError):

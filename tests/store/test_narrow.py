@@ -102,7 +102,7 @@ def test_in_memory_too(tmp_path):
         assert kept.cached.tier == "memory"
         assert epochs(kept, 3) == wanted
         settle(kept)
-        assert kept.cached._store.complete and kept.cached.shape.layout.matrices[0].dtype.itemsize == (4, 8)[number]
+        assert kept.cached.store.complete and kept.cached.shape.layout.matrices[0].dtype.itemsize == (4, 8)[number]
 
 
 def test_lists_of_fixed_length(tmp_path):

@@ -68,7 +68,7 @@ class DaskEngine:
 
 
 def _cut(fragments: Sequence[Fragment], pieces: int) -> list[Sequence[Fragment]]:
-    """The fragments in order, in so many parts of about as many."""
+    """The fragments in order, divided into parts of about equal size."""
     pieces = max(1, min(pieces, len(fragments)))
     edges = [len(fragments) * i // pieces for i in range(pieces + 1)]
     return [fragments[edges[i] : edges[i + 1]] for i in range(pieces)]

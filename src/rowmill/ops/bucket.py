@@ -142,7 +142,7 @@ def _check_buckets(given: Any) -> None:
 
 
 def _sized(column: ColumnSchema, buckets: int) -> ColumnSchema:
-    """The column as one of so many categories."""
+    """The column as a categorical one with this number of codes."""
     sizes = {"cardinality": buckets, "dimension": embedding_size(buckets)}
     domain = {"min": 0, "max": buckets - 1}
     return retagged(column, Tags.CATEGORICAL).with_properties({"domain": domain, "embedding_sizes": sizes})

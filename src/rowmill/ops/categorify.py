@@ -44,8 +44,8 @@ class Categorify(StatOperator):
     """Replaces values by codes from 0 to the cardinality, most frequent first.
 
     `freq_threshold`: values seen less often have no code of their own. `max_size`: the number of codes, reserved ones
-    included. `num_buckets`: so many out-of-vocabulary codes, chosen by hash, instead of one. Each of the three is one
-    number, or a dict by column. `vocabs`: column to the values to use (a series, a list, or the path of a Parquet file)
+    included. `num_buckets`: the number of out-of-vocabulary codes, chosen by hash; by default one. Each of the three
+    is a number, or a dict by column. `vocabs`: column to the values to use (a series, a list, or a Parquet file's path)
     instead of learning them. Groups of columns share a vocabulary (`encode_type="joint"`) or are combined into one
     column named by joining their names with `name_sep` ("combo"). `single_table`: the codes of the columns follow each
     other, for one embedding table. `unseen="error"`: a value that has no code is refused when transforming.

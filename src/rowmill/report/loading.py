@@ -46,7 +46,7 @@ def open_loader(
     threads: int | None = None,
     ranks: int = 1,
 ) -> Streamed:
-    """A loader of these columns, by default of all that a tensor can hold; the first of so many ranks."""
+    """A loader of these columns, by default of all that a tensor can hold, for the first of `ranks` ranks."""
     chosen = [dataset.schema[name] for name in columns or loadable(dataset.schema)]
     made: Streamed = import_module(f"rowmill.loader.{framework()}").Loader(
         dataset,

@@ -23,8 +23,8 @@ from rowmill.report.facts import ColumnFacts, TableFacts
 from rowmill.schema import ColumnSchema, Tags
 from rowmill.sources.null_texts import NullTexts, find_null_texts
 
-SAMPLE_ROWS = 200_000  # 40 columns of so many rows take about a second to look at
-SLICES = 64  # from so many places; each may cost the decoding of a row group
+SAMPLE_ROWS = 200_000  # looking at 40 columns of them takes about a second
+SLICES = 64  # places the sample is taken from; each may cost the decoding of a row group
 BINS = 24
 FEW = 50  # integers with no more distinct values are shown value by value
 LONG_TAIL = 2.0  # skewness from which on bins are logarithmic, or nearly all values stand in the first

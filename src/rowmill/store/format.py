@@ -34,7 +34,7 @@ _OWN = ("format", "rows", "matrices", "lists", "pieces")
 
 @dataclass(frozen=True)
 class StoreShape:
-    """What is stored: so many rows of a layout, and the dtype of the values of each list column."""
+    """What is stored: a number of rows of a layout, and the dtype of the values of each list column."""
 
     layout: Layout
     rows: int

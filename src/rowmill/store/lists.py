@@ -159,7 +159,7 @@ def _read(handle: int, dtype: np.dtype[Any], count: int, offset: int) -> Array |
 
 
 def _total(lengths: NDArray[np.int64], most: int) -> int | None:
-    """The sum of the lengths, if they can be lengths of lists with at most so many values together."""
+    """The sum of the lengths, if they can be the lengths of lists with at most this many values together."""
     if len(lengths) and (lengths.min() < 0 or lengths.max() > most):
         return None
     total = int(lengths.sum())

@@ -90,7 +90,7 @@ def lines(pieces: Iterable[Segment]) -> bytes:
 
 
 def parsed(journal: bytes, rows: int, lists: int) -> Iterator[Segment]:
-    """The pieces of whole lines of a journal; what is no line of a table of so many rows is passed over."""
+    """The segments that complete journal entries describe; entries beyond the table's rows are skipped."""
     longest = 64 + 22 * (2 + lists)
     for line in journal.split(b"\n"):
         found = _LINE.fullmatch(line) if len(line) <= longest else None

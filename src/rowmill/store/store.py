@@ -285,7 +285,7 @@ class Store:
         return summed(matrices)
 
     def write_bytes(self, number: int, data: Array, offset: int, at_once: int = files.AT_ONCE) -> None:
-        """Write bytes to the file of a matrix, so many at a time."""
+        """Write bytes to the file of a matrix, a few megabytes at a time."""
         files.write_at(self._files[number][0], data, offset, at_once)
 
     def piece(self, start: int, rows: int, checksum: int, lists: Sequence[tuple[Array, Array]] = ()) -> Segment:

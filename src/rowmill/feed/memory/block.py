@@ -254,7 +254,7 @@ class Pool:
         self.rows = rows
         self.column_major_rows = column_major_rows
         self.scratch = Memory(SCRATCH)
-        self._blocks = Memory(keep, allocate or _allocate)  # beyond so many the user is collecting batches
+        self._blocks = Memory(keep, allocate or _allocate)  # more are in use only if the user collects batches
 
     def take(self) -> Block:
         """A block that nobody looks into."""

@@ -27,7 +27,7 @@ Empty = Callable[[int, Any], Any]
 BIN_ROWS = 1024
 BINS = 512
 
-EXACT_ROWS = 65_536  # a table of up to so many rows is shuffled in memory
+EXACT_ROWS = 65_536  # a table of up to this many rows is shuffled in memory
 ROUNDS = 6  # of the permutation of a larger one
 
 _STEP = 0x9E3779B97F4A7C15

@@ -32,7 +32,7 @@ class Stats:
 
     rows: int = 0
     batches: int = 0
-    padding: int = 0  # rows of the latest batch that stand for nothing
+    padding: int = 0  # padding rows of the latest batch
     padding_rows: int = 0  # and of all batches
     waited: float = 0.0  # seconds the training loop waited for data
     read_seconds: float = 0.0  # seconds of reading and decoding, all threads together
