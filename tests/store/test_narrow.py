@@ -138,7 +138,7 @@ def test_what_a_killed_process_has_begun_is_removed(tmp_path):
     folder, cache = large_folder(tmp_path), tmp_path / "cache"
     begun = stream(folder, cache).cached
     Store.building(begun.shape, begun.name).close()
-    begun.shape = begun._widest
+    begun.shape = begun.widest
     Store.building(begun.shape, begun.name).close()
     assert len(os.listdir(cache)) == 2
     stream(folder, cache).build_cache()

@@ -95,7 +95,7 @@ def test_other_dtypes_are_other_stores(tmp_path, folder):
 
 def test_another_format_is_another_store(tmp_path, folder, monkeypatch):
     before = stream(folder, tmp_path).cached.name
-    monkeypatch.setattr("rowmill.store.cache.table_cache.FORMAT", 99)
+    monkeypatch.setattr("rowmill.store.cache.store_opener.FORMAT", 99)
     assert stream(folder, tmp_path).cached.name != before
 
 
