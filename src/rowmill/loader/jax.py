@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from os import PathLike
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Unpack, cast
 
 try:
     import jax
@@ -17,14 +16,9 @@ except ImportError as error:
 
 from rowmill.errors import ArgumentError
 from rowmill.feed.memory.block import Batch
-from rowmill.feed.order.plan import Last
-from rowmill.feed.order.ranks import Ranks
-from rowmill.feed.order.weighted_sampling import Weights
-from rowmill.feed.pack.selection import Nulls
-from rowmill.feed.run.stream import Shuffle, Stream, Table
+from rowmill.feed.run.stream import Shuffle, Table
 from rowmill.loader._base.arguments import (
     MASK,
-    Prepares,
     checked_transforms,
     given_ranks,
     last_batch,
@@ -33,13 +27,14 @@ from rowmill.loader._base.arguments import (
 )
 from rowmill.loader._base.batch_formats import DictBatches
 from rowmill.loader._base.declared_shapes import declared_shapes
-from rowmill.loader._base.init_arguments import keep_arguments
+from rowmill.loader._base.init_arguments import with_options
 from rowmill.loader._base.lists import Lists, checked_limits
 from rowmill.loader._base.loader import Streamed
 from rowmill.loader._base.narrow_columns import dict_arguments
+from rowmill.loader._base.open_stream import open_stream
+from rowmill.loader._base.options import SparseDictOptions
 from rowmill.loader._jax.tensors import JaxTensors, is_narrow
 from rowmill.schema import Schema
-from rowmill.store.cache.table_cache import open_cache
 
 __all__ = ["Loader"]
 
@@ -60,7 +55,7 @@ class Loader(Streamed):
     `rowmill.loader.torch.Loader`.
     """
 
-    @keep_arguments
+    @with_options(last=None, sparse_as_dense=True)
     def __init__(
         self,
         dataset: Table,
@@ -73,57 +68,32 @@ class Loader(Streamed):
         drop_last: bool = False,
         transforms: Sequence[Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
         *,
-        columns: Sequence[str] | None = None,
-        targets: str | Sequence[str] | None = None,
-        sample_weight: str | None = None,
-        seed: int = 0,
         sharding: Any = None,
-        memory: int | float | str = "auto",
-        threads: int | None = None,
-        nulls: Nulls = "error",
-        sparse_names: Sequence[str] | None = None,
-        sparse_max: Mapping[str, int] | None = None,
-        sparse_as_dense: bool = True,
-        pad: Mapping[str, int] | None = None,
-        last: Last | None = None,
-        elastic: int | None = None,
-        weights: Weights | None = None,
-        balance: str | None = None,
-        cache: str | PathLike[str] | None = None,
-        cache_size: int | float | str | None = None,
-        workflow: Prepares | None = None,
+        **options: Unpack[SparseDictOptions],
     ) -> None:
-        dataset = opened(dataset, workflow)
-        if not sparse_as_dense:
+        dataset = opened(dataset, options["workflow"])
+        if not options["sparse_as_dense"]:
             raise ArgumentError("sparse_as_dense=False, but a batch for JAX is dense; leave it out")
         if sharding is not None:
             _check_shards(sharding, batch_size)
-        last, shapes = last_batch(last, drop_last, "pad"), declared_shapes(dataset)
+        last, shapes = last_batch(options["last"], drop_last, "pad"), declared_shapes(dataset)
         self._form = DictBatches(
             shapes,
-            columns,
-            targets,
-            nulls=nulls,
+            options,
             narrow=is_narrow(),
             padded=last == "pad",
-            weight=sample_weight,
         )
-        stream = Stream(
+        stream = open_stream(
             dataset,
             self._form.selection,
+            options,
             batch_size=batch_size,
             shuffle=shuffle,
-            seed=seed,
             seed_fn=seed_fn,
-            last=last,
-            memory=memory,
-            threads=threads,
             parts_per_chunk=parts_per_chunk,
-            ranks=_ranks(global_size, global_rank),
-            elastic=elastic,
-            weights=weights,
-            balance=balance,
-            cache=open_cache(cache, cache_size),
+            ranks=given_ranks(global_size, global_rank, _processes),
+            last=last,
+            elastic=options["elastic"],
             column_major=sharding is None,  # which spreads rows, so it wants them whole
         )
         self._open(dataset, stream)
@@ -131,7 +101,7 @@ class Loader(Streamed):
         make = JaxTensors(
             self._form.selection.layout.matrices, upright=False, sharding=sharding, mask=MASK if last == "pad" else None
         )
-        limits = checked_limits(shapes.schema, sparse_names, sparse_max, True, pad, shapes.sizes)
+        limits = checked_limits(shapes, options["pad"], options["sparse_names"], options["sparse_max"], True)
         self._form.attach(make, Lists(limits, "offsets"))
         self._transforms = checked_transforms(transforms)
         self._input_schema = dataset.schema[self._form.columns]
@@ -172,10 +142,6 @@ def _ahead(batches: Iterator[Any]) -> Iterator[Any]:
         cast("Any", batches).close()
 
 
-def _ranks(size: int | None, rank: int | None) -> Ranks:
-    """The number of processes and this one's: as given, else as `jax.distributed` has them when an epoch begins."""
-    return _processes if size is None and rank is None else given_ranks(size, rank)
-
-
 def _processes() -> tuple[int, int]:
+    """The number of processes and this one's, as `jax.distributed` has them."""
     return (jax.process_count(), jax.process_index()) if jax.distributed.is_initialized() else (1, 0)

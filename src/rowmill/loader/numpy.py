@@ -6,30 +6,32 @@ by which Merlin's users know an array loader.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from os import PathLike
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
 from rowmill.errors import ArgumentError, DtypeError
 from rowmill.feed.memory.block import Batch
-from rowmill.feed.order.plan import Last
-from rowmill.feed.order.ranks import Ranks
-from rowmill.feed.order.weighted_sampling import Weights
-from rowmill.feed.pack.selection import Nulls
-from rowmill.feed.run.stream import Shuffle, Stream
-from rowmill.loader._base.arguments import Prepares, checked_transforms, given_ranks, last_batch, opened, transformed
+from rowmill.feed.run.stream import Shuffle
+from rowmill.loader._base.arguments import (
+    checked_transforms,
+    given_ranks,
+    last_batch,
+    opened,
+    torch_process_group,
+    transformed,
+)
 from rowmill.loader._base.batch_formats import DictBatches
 from rowmill.loader._base.declared_shapes import declared_shapes
-from rowmill.loader._base.init_arguments import keep_arguments
+from rowmill.loader._base.init_arguments import with_options
 from rowmill.loader._base.lists import Lists, checked_limits
 from rowmill.loader._base.loader import Streamed
 from rowmill.loader._base.narrow_columns import dict_arguments
+from rowmill.loader._base.open_stream import open_stream
+from rowmill.loader._base.options import DictOptions
 from rowmill.loader._base.tensors import NumpyTensors
 from rowmill.schema import Schema
-from rowmill.store.cache.table_cache import open_cache
 
 __all__ = ["Loader", "LoaderBase"]
 
@@ -42,7 +44,7 @@ class Loader(Streamed):
     `rowmill.loader.torch.Loader`.
     """
 
-    @keep_arguments
+    @with_options()
     def __init__(
         self,
         dataset: Any,
@@ -56,53 +58,32 @@ class Loader(Streamed):
         transforms: Sequence[Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
         device: Any = None,
         *,
-        columns: Sequence[str] | None = None,
-        targets: str | Sequence[str] | None = None,
-        sample_weight: str | None = None,
         batch_format: Literal["dict", "matrix"] = "dict",
-        seed: int = 0,
-        memory: int | float | str = "auto",
-        threads: int | None = None,
-        nulls: Nulls = "error",
-        pad: Mapping[str, int] | None = None,
-        last: Last = "short",
-        elastic: int | None = None,
-        weights: Weights | None = None,
-        balance: str | None = None,
-        cache: str | PathLike[str] | None = None,
-        cache_size: int | float | str | None = None,
-        workflow: Prepares | None = None,
+        **options: Unpack[DictOptions],
     ) -> None:
-        table = opened(dataset, workflow)
+        table = opened(dataset, options["workflow"])
         if batch_format not in ("dict", "matrix"):
             raise ArgumentError(f"batch_format={batch_format!r}; wanted 'dict' or 'matrix'")
         if device not in (None, "cpu") and not isinstance(device, int):  # a number is a GPU to Merlin
             raise ArgumentError(f"device={device!r}, but NumPy arrays are in the memory of the CPU; leave it out")
-        last, shapes = last_batch(last, drop_last), declared_shapes(table)
-        self._form = DictBatches(
-            shapes, columns, targets, nulls=nulls, narrow=False, padded=last == "pad", weight=sample_weight
-        )
-        stream = Stream(
+        last, shapes = last_batch(options["last"], drop_last), declared_shapes(table)
+        self._form = DictBatches(shapes, options, padded=last == "pad")
+        stream = open_stream(
             table,
             self._form.selection,
+            options,
             batch_size=batch_size,
             shuffle=shuffle,
-            seed=seed,
             seed_fn=seed_fn,
-            last=last,
-            memory=memory,
-            threads=threads,
             parts_per_chunk=parts_per_chunk,
-            ranks=_ranks(global_size, global_rank),
-            elastic=elastic,
-            weights=weights,
-            balance=balance,
-            cache=open_cache(cache, cache_size),
+            ranks=given_ranks(global_size, global_rank, torch_process_group),
+            last=last,
+            elastic=options["elastic"],
             column_major=True,
         )
         self._open(table, stream)
         make = NumpyTensors(self._form.selection.layout.matrices, upright=False)
-        limits = checked_limits(shapes.schema, None, None, True, pad, shapes.sizes)
+        limits = checked_limits(shapes, options["pad"])
         self._form.attach(make, Lists(limits, "offsets"))
         self._transforms = checked_transforms(transforms)
         self._input_schema = table.schema[self._form.columns]
@@ -143,18 +124,6 @@ class Loader(Streamed):
         if made.dtype.kind == "f":
             _check_exact(features)
         return made, *rest
-
-
-def _ranks(size: int | None, rank: int | None) -> Ranks:
-    """As given, else as the process group of PyTorch has them when an epoch begins, where the program has one."""
-    return _process_group if size is None and rank is None else given_ranks(size, rank)
-
-
-def _process_group() -> tuple[int, int]:
-    group = sys.modules.get("torch.distributed")  # PyTorch is not loaded for this
-    if group is not None and group.is_available() and group.is_initialized():
-        return group.get_world_size(), group.get_rank()
-    return 1, 0
 
 
 def _check_exact(features: Mapping[str, Any]) -> None:

@@ -6,8 +6,7 @@ All are thin: they choose columns and a batch format; `rowmill.feed` does the re
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from os import PathLike
-from typing import Any, Literal, cast
+from typing import Any, Literal, Unpack, cast
 
 try:
     import torch
@@ -17,30 +16,30 @@ except ImportError as error:
 
 from rowmill.errors import ArgumentError, ColumnError
 from rowmill.feed.memory.block import Batch
-from rowmill.feed.order.plan import Last
-from rowmill.feed.order.weighted_sampling import Weights
-from rowmill.feed.pack.selection import Nulls, Selector
-from rowmill.feed.run.stream import Shuffle, Stream, Table
+from rowmill.feed.pack.selection import Selector
+from rowmill.feed.run.stream import Shuffle, Table
 from rowmill.loader._base.arguments import (
     MASK,
-    Prepares,
     checked_transforms,
+    given_ranks,
     last_batch,
     named_or_tagged,
     names_of,
     opened,
+    torch_process_group,
     transformed,
 )
 from rowmill.loader._base.declared_shapes import declared_shapes
 from rowmill.loader._base.dict_columns import DictColumns, weight_column
-from rowmill.loader._base.init_arguments import keep_arguments
+from rowmill.loader._base.init_arguments import with_options
 from rowmill.loader._base.lists import check_made_names, checked_limits
 from rowmill.loader._base.narrow_columns import dict_arguments, group_arguments
+from rowmill.loader._base.open_stream import open_stream
+from rowmill.loader._base.options import MatrixOptions, SparseDictOptions
 from rowmill.loader._torch.cuda import as_tensor
 from rowmill.loader._torch.list_tensors import ListTensors
-from rowmill.loader._torch.torch_loader import TorchStream, torch_ranks
+from rowmill.loader._torch.torch_loader import TorchStream
 from rowmill.schema import Schema, Tags
-from rowmill.store.cache.table_cache import open_cache
 
 __all__ = ["MASK", "DLDataLoader", "Loader", "TorchAsyncItr"]
 
@@ -62,7 +61,7 @@ class TorchAsyncItr(TorchStream):
     by the reading threads. `cache`: a folder (or "auto") in which the first epoch leaves its rows for the later ones.
     """
 
-    @keep_arguments
+    @with_options()
     def __init__(
         self,
         dataset: Table,
@@ -80,24 +79,10 @@ class TorchAsyncItr(TorchStream):
         sparse_names: Sequence[str] | None = None,
         sparse_max: Mapping[str, int] | None = None,
         sparse_as_dense: bool = False,
-        *,
-        seed: int = 0,
-        memory: int | float | str = "auto",
-        threads: int | None = None,
-        nulls: Nulls = "error",
-        index_dtype: Any = "int64",
-        pad: Mapping[str, int] | None = None,
-        sample_weight: str | None = None,
-        last: Last = "short",
-        elastic: int | None = None,
-        weights: Weights | None = None,
-        balance: str | None = None,
-        cache: str | PathLike[str] | None = None,
-        cache_size: int | float | str | None = None,
-        workflow: Prepares | None = None,
+        **options: Unpack[MatrixOptions],
     ) -> None:
-        dataset = opened(dataset, workflow)
-        shapes = declared_shapes(dataset)
+        dataset = opened(dataset, options["workflow"])
+        shapes, sample_weight = declared_shapes(dataset), options["sample_weight"]
         schema = shapes.schema
         self.cat_names = sorted(named_or_tagged(cats, schema, Tags.CATEGORICAL))
         self.cont_names = sorted(named_or_tagged(conts, schema, Tags.CONTINUOUS))
@@ -107,11 +92,11 @@ class TorchAsyncItr(TorchStream):
                 "Neither Categorical or Continuous columns were found by the dataloader. "
                 "Name them with cats= and conts=, or tag them in the dataset's schema"
             )
-        self._lists = ListTensors(checked_limits(schema, sparse_names, sparse_max, sparse_as_dense, pad, shapes.sizes))
+        self._lists = ListTensors(checked_limits(shapes, options["pad"], sparse_names, sparse_max, sparse_as_dense))
         self.weight_name = weight_column(schema, sample_weight, (*self.cat_names, *self.cont_names), self.label_names)
-        selector = Selector(schema, nulls, masks=False, nested=shapes.nested)
+        selector = Selector(schema, options["nulls"], masks=False, nested=shapes.nested)
         shapes.check([*self.cat_names, *self.cont_names, *self.label_names])
-        selector.matrix("cats", self.cat_names, index_dtype, integers=True)
+        selector.matrix("cats", self.cat_names, options["index_dtype"], integers=True)
         selector.matrix("conts", self.cont_names, "float32")
         selector.matrix("labels", self.label_names, "float32")
         selector.matrix("weights", [] if sample_weight is None else [sample_weight], "float32")
@@ -122,22 +107,17 @@ class TorchAsyncItr(TorchStream):
         self._cont_lists = [name for name in self.cont_names if name in ragged]
         if bad := [name for name in self.label_names if name in ragged]:
             raise ColumnError(f"label {bad[0]!r} is a list column; wanted one number a row")
-        stream = Stream(
+        stream = open_stream(
             dataset,
             selection,
+            options,
             batch_size=batch_size,
             shuffle=shuffle,
-            seed=seed,
             seed_fn=seed_fn,
-            last=last_batch(last, drop_last),
-            memory=memory,
-            threads=threads,
             parts_per_chunk=parts_per_chunk,
-            ranks=torch_ranks(global_size, global_rank),
-            elastic=elastic,
-            weights=weights,
-            balance=balance,
-            cache=open_cache(cache, cache_size),
+            ranks=given_ranks(global_size, global_rank, torch_process_group),
+            last=last_batch(options["last"], drop_last),
+            elastic=options["elastic"],
         )
         super().__init__(dataset, stream, device)
         self.parts_per_chunk = parts_per_chunk
@@ -191,7 +171,7 @@ class Loader(TorchStream):
     `batch_format="tensordict"` a batch is one `TensorDict` of features and targets, list columns as nested tensors.
     """
 
-    @keep_arguments
+    @with_options()
     def __init__(
         self,
         dataset: Table,
@@ -205,52 +185,37 @@ class Loader(TorchStream):
         transforms: Sequence[Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
         device: Any = None,
         *,
-        columns: Sequence[str] | None = None,
-        targets: str | Sequence[str] | None = None,
-        sample_weight: str | None = None,
-        seed: int = 0,
-        memory: int | float | str = "auto",
-        threads: int | None = None,
-        nulls: Nulls = "error",
-        sparse_names: Sequence[str] | None = None,
-        sparse_max: Mapping[str, int] | None = None,
-        sparse_as_dense: bool = False,
-        pad: Mapping[str, int] | None = None,
-        last: Last = "short",
-        elastic: int | None = None,
-        weights: Weights | None = None,
-        balance: str | None = None,
-        cache: str | PathLike[str] | None = None,
-        cache_size: int | float | str | None = None,
         batch_format: Literal["tuple", "tensordict"] = "tuple",
-        workflow: Prepares | None = None,
+        **options: Unpack[SparseDictOptions],
     ) -> None:
-        dataset = opened(dataset, workflow)
+        dataset = opened(dataset, options["workflow"])
         if batch_format not in ("tuple", "tensordict"):
             raise ArgumentError(f"batch_format={batch_format!r}; wanted 'tuple' or 'tensordict'")
         self.batch_format, shapes = batch_format, declared_shapes(dataset)
-        schema = shapes.schema
-        self._chosen = DictColumns(shapes, columns, targets, sample_weight, nulls)
+        self._chosen = DictColumns(shapes, options)
         self.feature_names, self.target_names = self._chosen.features, self._chosen.targets
         self._transforms = checked_transforms(transforms)
-        self._lists = ListTensors(checked_limits(schema, sparse_names, sparse_max, sparse_as_dense, pad, shapes.sizes))
+        self._lists = ListTensors(
+            checked_limits(
+                shapes,
+                options["pad"],
+                options["sparse_names"],
+                options["sparse_max"],
+                options["sparse_as_dense"],
+            )
+        )
         selection = self._chosen.selection
-        stream = Stream(
+        stream = open_stream(
             dataset,
             selection,
+            options,
             batch_size=batch_size,
             shuffle=shuffle,
-            seed=seed,
             seed_fn=seed_fn,
-            last=last_batch(last, drop_last),
-            memory=memory,
-            threads=threads,
             parts_per_chunk=parts_per_chunk,
-            ranks=torch_ranks(global_size, global_rank),
-            elastic=elastic,
-            weights=weights,
-            balance=balance,
-            cache=open_cache(cache, cache_size),
+            ranks=given_ranks(global_size, global_rank, torch_process_group),
+            last=last_batch(options["last"], drop_last),
+            elastic=options["elastic"],
         )
         super().__init__(dataset, stream, device)
         self._input_schema = dataset.schema[self._chosen.columns]

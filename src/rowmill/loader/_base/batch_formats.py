@@ -19,6 +19,7 @@ from rowmill.loader._base.arguments import MASK, named_or_tagged
 from rowmill.loader._base.declared_shapes import DeclaredShapes
 from rowmill.loader._base.dict_columns import DictColumns, weight_column
 from rowmill.loader._base.lists import Lists, check_made_names
+from rowmill.loader._base.options import DictOptions
 from rowmill.loader._base.tensors import Tensors
 from rowmill.schema import Schema, Tags
 
@@ -109,15 +110,12 @@ class DictBatches:
     def __init__(
         self,
         shapes: DeclaredShapes,
-        columns: Sequence[str] | None,
-        targets: str | Sequence[str] | None,
+        options: DictOptions,
         *,
-        nulls: Nulls,
-        narrow: bool,
-        padded: bool,
-        weight: str | None = None,
+        narrow: bool = False,
+        padded: bool = False,
     ) -> None:
-        self._chosen = DictColumns(shapes, columns, targets, weight, nulls, narrow=narrow)
+        self._chosen = DictColumns(shapes, options, narrow=narrow)
         self.feature_names, self.target_names = self._chosen.features, self._chosen.targets
         self._padded = padded
         self.weight = self._chosen.weight

@@ -15,6 +15,7 @@ import numpy as np
 
 from rowmill.errors import ArgumentError, ColumnError, closest
 from rowmill.feed.memory.block import Array
+from rowmill.loader._base.declared_shapes import DeclaredShapes
 from rowmill.loader._base.tensors import Tensors
 from rowmill.schema import Schema
 
@@ -32,25 +33,25 @@ class Limits:
 
 
 def checked_limits(
-    schema: Schema,
-    names: Sequence[str] | None,
-    limits: Mapping[str, int] | None,
-    dense: bool,
-    pad: Mapping[str, int] | None = None,
-    sizes: Mapping[str, tuple[int, ...]] | None = None,
+    shapes: DeclaredShapes,
+    pad: Mapping[str, int] | None,
+    sparse_names: Sequence[str] | None = None,
+    sparse_max: Mapping[str, int] | None = None,
+    sparse_as_dense: bool = False,
 ) -> Limits:
-    """What `pad`, the older `sparse_names`, `sparse_max` and `sparse_as_dense`, and shapes of the schema ask for."""
-    sparse = _sparse_limits(schema, names, limits)
+    """The limits that the settings of these names ask for, and those of shapes that the schema declares."""
+    schema, sizes = shapes.schema, shapes.sizes
+    sparse = _sparse_limits(schema, sparse_names, sparse_max)
     padded = {name: _padded_length(schema, name, length) for name, length in _pairs(pad)}
     if both := [name for name in padded if name in sparse]:
         raise ArgumentError(f"{both[0]!r} is in pad and in sparse_names; wanted one of the two")
-    if both := [name for name in (*padded, *sparse) if name in (sizes or {})]:
+    if both := [name for name in (*padded, *sparse) if name in sizes]:
         raise ArgumentError(
             f"{both[0]!r} has a fixed shape in the schema, and is to be padded; leave one of the two out"
         )
-    exact = {name: math.prod(size) for name, size in (sizes or {}).items() if schema[name].is_list}
-    dense_names = frozenset([*padded, *(sparse if dense else ()), *exact])
-    return Limits({**sparse, **padded, **exact}, dense_names, sizes or {})
+    exact = {name: math.prod(size) for name, size in sizes.items() if schema[name].is_list}
+    dense_names = frozenset([*padded, *(sparse if sparse_as_dense else ()), *exact])
+    return Limits({**sparse, **padded, **exact}, dense_names, sizes)
 
 
 def _pairs(pad: Mapping[str, int] | None) -> list[tuple[str, int]]:

@@ -6,17 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from os import PathLike
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 from rowmill.errors import ArgumentError
 from rowmill.feed.memory.block import Batch, Matrix
-from rowmill.feed.order.plan import Last
-from rowmill.feed.order.weighted_sampling import Weights
-from rowmill.feed.pack.selection import Nulls
-from rowmill.feed.run.stream import Shuffle, Stream
+from rowmill.feed.run.stream import Shuffle
 from rowmill.loader._base.arguments import (
-    Prepares,
     checked_transforms,
     given_ranks,
     last_batch,
@@ -27,13 +22,14 @@ from rowmill.loader._base.arguments import (
 )
 from rowmill.loader._base.batch_formats import DictBatches, SequenceBatches, chosen_inputs
 from rowmill.loader._base.declared_shapes import declared_shapes
-from rowmill.loader._base.init_arguments import keep_arguments
+from rowmill.loader._base.init_arguments import with_options
 from rowmill.loader._base.lists import Form, Limits, Lists, checked_form, checked_limits
 from rowmill.loader._base.narrow_columns import dict_arguments, group_arguments
+from rowmill.loader._base.open_stream import open_stream
+from rowmill.loader._base.options import KerasDictOptions, KerasSequenceOptions
 from rowmill.loader._base.tensors import Tensors
 from rowmill.loader._keras.keras_loader import KerasStream
 from rowmill.schema import Schema, Tags
-from rowmill.store.cache.table_cache import open_cache
 
 
 class BackendLoader(KerasStream):
@@ -82,7 +78,7 @@ class BackendLoader(KerasStream):
 class SequenceLoader(BackendLoader):
     """Settings and batches of `KerasSequenceLoader`."""
 
-    @keep_arguments
+    @with_options(memory=None)
     def __init__(
         self,
         paths_or_dataset: Any,
@@ -105,64 +101,43 @@ class SequenceLoader(BackendLoader):
         sparse_max: Mapping[str, int] | None = None,
         sparse_as_dense: bool = False,
         schema: Schema | None = None,
-        *,
-        seed: int = 0,
-        memory: int | float | str | None = None,
-        threads: int | None = None,
-        nulls: Nulls = "error",
-        index_dtype: Any = "int64",
-        lists: str | None = None,
-        pad: Mapping[str, int] | None = None,
-        sample_weight: str | None = None,
-        last: Last = "short",
-        elastic: int | None = None,
-        weights: Weights | None = None,
-        balance: str | None = None,
-        cache: str | PathLike[str] | None = None,
-        cache_size: int | float | str | None = None,
-        workflow: Prepares | None = None,
-        workers: int = 1,
-        use_multiprocessing: bool = False,
-        max_queue_size: int = 10,
+        **options: Unpack[KerasSequenceOptions],
     ) -> None:
         super().__init__()
+        memory, sample_weight = options["memory"], options["sample_weight"]
         if buffer_size is not None and memory is not None:
             raise ArgumentError(f"buffer_size={buffer_size!r} and memory={memory!r}: both set the memory; give one")
-        table = opened(paths_or_dataset, workflow, engine=engine, reader_kwargs=reader_kwargs, schema=schema)
-        last, shapes = last_batch(last, drop_last), declared_shapes(table)
+        options["memory"] = memory or buffer_size or "auto"
+        table = opened(paths_or_dataset, options["workflow"], engine=engine, reader_kwargs=reader_kwargs, schema=schema)
+        last, shapes = last_batch(options["last"], drop_last), declared_shapes(table)
         self._form = SequenceBatches(
             shapes,
             chosen_inputs(table.schema, feature_columns, cat_names, cont_names),
             named_or_tagged(label_names, table.schema, Tags.TARGET),
-            nulls=nulls,
-            index_dtype=index_dtype,
+            nulls=options["nulls"],
+            index_dtype=options["index_dtype"],
             narrow=self._narrow(),
             padded=last == "pad",
             weight=sample_weight,
         )
-        stream = Stream(
+        stream = open_stream(
             table,
             self._form.selection,
+            options,
             batch_size=batch_size,
             shuffle=shuffle,
-            seed=seed,
             seed_fn=seed_fn,
-            last=last,
-            memory=memory or buffer_size or "auto",
-            threads=threads,
             parts_per_chunk=parts_per_chunk,
             ranks=given_ranks(global_size, global_rank),
-            elastic=elastic,
-            weights=weights,
-            balance=balance,
-            cache=open_cache(cache, cache_size),
+            last=last,
+            elastic=options["elastic"],
             column_major=self._wants_columns(),
         )
         self._open(table, stream)
-        limits = checked_limits(shapes.schema, sparse_names, sparse_max, sparse_as_dense, pad, shapes.sizes)
+        limits = checked_limits(shapes, options["pad"], sparse_names, sparse_max, sparse_as_dense)
         make = self._make(self._form.selection.layout.matrices, upright=True, device=device)
         nothing = 0 if feature_columns is None else -1  # an id below 0 is none, to feature columns and their layers
-        self._attach(make, limits, lists, nothing)
+        self._attach(make, limits, options["lists"], nothing)
         self.cat_names, self.cont_names = self._form.cat_names, self._form.cont_names
         self.label_names = self._form.label_names
         weight = [] if sample_weight is None else [sample_weight]
@@ -183,7 +158,7 @@ class SequenceLoader(BackendLoader):
 class DictLoader(BackendLoader):
     """Settings and batches of `Loader`."""
 
-    @keep_arguments
+    @with_options()
     def __init__(
         self,
         dataset: Any,
@@ -196,67 +171,34 @@ class DictLoader(BackendLoader):
         drop_last: bool = False,
         transforms: Sequence[Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
         device: Any = None,
-        *,
-        columns: Sequence[str] | None = None,
-        targets: str | Sequence[str] | None = None,
-        sample_weight: str | None = None,
-        seed: int = 0,
-        memory: int | float | str = "auto",
-        threads: int | None = None,
-        nulls: Nulls = "error",
-        sparse_names: Sequence[str] | None = None,
-        sparse_max: Mapping[str, int] | None = None,
-        sparse_as_dense: bool = False,
-        lists: str | None = None,
-        pad: Mapping[str, int] | None = None,
-        last: Last = "short",
-        elastic: int | None = None,
-        weights: Weights | None = None,
-        balance: str | None = None,
-        cache: str | PathLike[str] | None = None,
-        cache_size: int | float | str | None = None,
-        workflow: Prepares | None = None,
-        workers: int = 1,
-        use_multiprocessing: bool = False,
-        max_queue_size: int = 10,
+        **options: Unpack[KerasDictOptions],
     ) -> None:
         super().__init__()
-        table = opened(dataset, workflow)
-        last, shapes = last_batch(last, drop_last), declared_shapes(table)
-        self._form = DictBatches(
-            shapes,
-            columns,
-            targets,
-            nulls=nulls,
-            narrow=self._narrow(),
-            padded=last == "pad",
-            weight=sample_weight,
-        )
-        stream = Stream(
+        table = opened(dataset, options["workflow"])
+        last, shapes = last_batch(options["last"], drop_last), declared_shapes(table)
+        self._form = DictBatches(shapes, options, narrow=self._narrow(), padded=last == "pad")
+        stream = open_stream(
             table,
             self._form.selection,
+            options,
             batch_size=batch_size,
             shuffle=shuffle,
-            seed=seed,
             seed_fn=seed_fn,
-            last=last,
-            memory=memory,
-            threads=threads,
             parts_per_chunk=parts_per_chunk,
             ranks=given_ranks(global_size, global_rank),
-            elastic=elastic,
-            weights=weights,
-            balance=balance,
-            cache=open_cache(cache, cache_size),
+            last=last,
+            elastic=options["elastic"],
             column_major=self._wants_columns(),
         )
         self._open(table, stream)
         self._transforms = checked_transforms(transforms)
         for transform in self._transforms:
             self._maps.append(_on_features(transform))
-        limits = checked_limits(shapes.schema, sparse_names, sparse_max, sparse_as_dense, pad, shapes.sizes)
+        limits = checked_limits(
+            shapes, options["pad"], options["sparse_names"], options["sparse_max"], options["sparse_as_dense"]
+        )
         make = self._make(self._form.selection.layout.matrices, upright=False, device=device)
-        self._attach(make, limits, lists)
+        self._attach(make, limits, options["lists"])
         self._input_schema = table.schema[self._form.columns]
         self.feature_names, self.target_names = self._form.feature_names, self._form.target_names
 

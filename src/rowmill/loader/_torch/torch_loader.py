@@ -15,9 +15,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from rowmill.errors import ArgumentError, ForkedError, warn
 from rowmill.feed.memory.block import Batch
-from rowmill.feed.order.ranks import Ranks
 from rowmill.feed.run.stream import Stream, Table
-from rowmill.loader._base.arguments import given_ranks
 from rowmill.loader._base.loader import Streamed
 from rowmill.loader._torch.accelerate import SKIPPING, refuse_second_division, refuse_skipping
 from rowmill.loader._torch.cuda import TorchCuda, transferred
@@ -124,17 +122,6 @@ class TorchStream(Streamed, IterableDataset[Any]):
                 f"multiprocessing_context='spawn'"
             )
         return worker.id, worker.num_workers
-
-
-def torch_ranks(size: int | None, rank: int | None) -> Ranks:
-    """The number of ranks and this one's: as given, else as `torch.distributed` has them when an epoch begins."""
-    return _process_group if size is None and rank is None else given_ranks(size, rank)
-
-
-def _process_group() -> tuple[int, int]:
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_world_size(), torch.distributed.get_rank()
-    return 1, 0
 
 
 def _numbered(device: torch.device) -> torch.device:
