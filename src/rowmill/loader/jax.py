@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Unpack, cast
+from collections.abc import Callable, Iterator
+from typing import Any, Unpack
 
 try:
     import jax
@@ -15,33 +14,29 @@ except ImportError as error:
     raise ImportError("rowmill.loader.jax needs JAX; pip install 'rowmill[jax]'") from error
 
 from rowmill.errors import ArgumentError
-from rowmill.feed.memory.block import Batch
 from rowmill.feed.run.stream import Shuffle, Table
 from rowmill.loader._base.arguments import (
     MASK,
-    checked_transforms,
     given_ranks,
     last_batch,
     opened,
-    transformed,
 )
 from rowmill.loader._base.batch_formats import DictBatches
+from rowmill.loader._base.batch_iterators import prefetch
 from rowmill.loader._base.declared_shapes import declared_shapes
+from rowmill.loader._base.dict_loader import DictBatchLoader, Transforms
 from rowmill.loader._base.init_arguments import with_options
 from rowmill.loader._base.lists import Lists, checked_limits
-from rowmill.loader._base.loader import Streamed
-from rowmill.loader._base.narrow_columns import dict_arguments
 from rowmill.loader._base.open_stream import open_stream
 from rowmill.loader._base.options import SparseDictOptions
 from rowmill.loader._jax.tensors import JaxTensors, is_narrow
-from rowmill.schema import Schema
 
 __all__ = ["Loader"]
 
-AHEAD = 2  # batches on the device that the training loop has not asked for yet
+PREFETCH = 2  # batches on the device, or on their way, that the training loop has not asked for yet
 
 
-class Loader(Streamed):
+class Loader(DictBatchLoader):
     """Batches `(features, target)`: a dict of arrays `[N]`, in the order given.
 
     All batches have `batch_size` rows, so that a compiled step compiles once: the last one is filled up, and a bool
@@ -66,7 +61,7 @@ class Loader(Streamed):
         global_size: int | None = None,
         global_rank: int | None = None,
         drop_last: bool = False,
-        transforms: Sequence[Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
+        transforms: Transforms | None = None,
         *,
         sharding: Any = None,
         **options: Unpack[SparseDictOptions],
@@ -77,15 +72,10 @@ class Loader(Streamed):
         if sharding is not None:
             _check_shards(sharding, batch_size)
         last, shapes = last_batch(options["last"], drop_last, "pad"), declared_shapes(dataset)
-        self._form = DictBatches(
-            shapes,
-            options,
-            narrow=is_narrow(),
-            padded=last == "pad",
-        )
+        chosen = DictBatches(shapes, options, narrow=is_narrow(), padded=last == "pad")
         stream = open_stream(
             dataset,
-            self._form.selection,
+            chosen.selection,
             options,
             batch_size=batch_size,
             shuffle=shuffle,
@@ -99,25 +89,16 @@ class Loader(Streamed):
         self._open(dataset, stream)
         self.sharding = sharding
         make = JaxTensors(
-            self._form.selection.layout.matrices, upright=False, sharding=sharding, mask=MASK if last == "pad" else None
+            chosen.selection.layout.matrices,
+            keep_dims=False,
+            sharding=sharding,
+            mask=MASK if last == "pad" else None,
         )
         limits = checked_limits(shapes, options["pad"], options["sparse_names"], options["sparse_max"], True)
-        self._form.attach(make, Lists(limits, "offsets"))
-        self._transforms = checked_transforms(transforms)
-        self._input_schema = dataset.schema[self._form.columns]
-        self.feature_names, self.target_names = self._form.feature_names, self._form.target_names
-
-    def _narrowing(self, schema: Schema) -> dict[str, Any]:
-        return dict_arguments(schema, self.target_names, self._form.weight)
+        self._deliver(chosen, make, Lists(limits), transforms)
 
     def _epoch_batches(self) -> Iterator[Any]:
-        return self._stream.track(_ahead(self._batches(self._stream.batches())))
-
-    def _tensors(self, batch: Batch) -> Any:
-        features, *rest = self._form.tensors(batch)
-        for transform in self._transforms:
-            features = transformed(transform, features)
-        return features, *rest
+        return self._stream.track(prefetch(self._batches(self._stream.batches()), PREFETCH))
 
 
 def _check_shards(sharding: Any, rows: int) -> None:
@@ -126,20 +107,6 @@ def _check_shards(sharding: Any, rows: int) -> None:
         sharding.shard_shape((rows * processes,))
     except ValueError as error:
         raise ArgumentError(f"batch_size={rows} cannot be spread: {error}; wanted a multiple of the shards") from error
-
-
-def _ahead(batches: Iterator[Any]) -> Iterator[Any]:
-    """Pass batches on; two more are already on their way to the device. JAX copies and computes while we go on."""
-    try:
-        waiting: deque[Any] = deque()
-        for batch in batches:
-            waiting.append(batch)
-            if len(waiting) > AHEAD:
-                yield waiting.popleft()
-        while waiting:
-            yield waiting.popleft()
-    finally:
-        cast("Any", batches).close()
 
 
 def _processes() -> tuple[int, int]:

@@ -6,7 +6,7 @@ by which Merlin's users know an array loader.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -15,28 +15,24 @@ from rowmill.errors import ArgumentError, DtypeError
 from rowmill.feed.memory.block import Batch
 from rowmill.feed.run.stream import Shuffle
 from rowmill.loader._base.arguments import (
-    checked_transforms,
     given_ranks,
     last_batch,
     opened,
     torch_process_group,
-    transformed,
 )
 from rowmill.loader._base.batch_formats import DictBatches
 from rowmill.loader._base.declared_shapes import declared_shapes
+from rowmill.loader._base.dict_loader import DictBatchLoader, Transforms
 from rowmill.loader._base.init_arguments import with_options
 from rowmill.loader._base.lists import Lists, checked_limits
-from rowmill.loader._base.loader import Streamed
-from rowmill.loader._base.narrow_columns import dict_arguments
 from rowmill.loader._base.open_stream import open_stream
 from rowmill.loader._base.options import DictOptions
 from rowmill.loader._base.tensors import NumpyTensors
-from rowmill.schema import Schema
 
 __all__ = ["Loader", "LoaderBase"]
 
 
-class Loader(Streamed):
+class Loader(DictBatchLoader):
     """Batches `(features, target)`: a dict of arrays `[N]`, each column in its own dtype and in the order given.
 
     With `batch_format="matrix"` the features are one array `[N, D]` whose columns stand in the order of
@@ -55,7 +51,7 @@ class Loader(Streamed):
         global_size: int | None = None,
         global_rank: int | None = None,
         drop_last: bool = False,
-        transforms: Sequence[Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
+        transforms: Transforms | None = None,
         device: Any = None,
         *,
         batch_format: Literal["dict", "matrix"] = "dict",
@@ -67,10 +63,10 @@ class Loader(Streamed):
         if device not in (None, "cpu") and not isinstance(device, int):  # a number is a GPU to Merlin
             raise ArgumentError(f"device={device!r}, but NumPy arrays are in the memory of the CPU; leave it out")
         last, shapes = last_batch(options["last"], drop_last), declared_shapes(table)
-        self._form = DictBatches(shapes, options, padded=last == "pad")
+        chosen = DictBatches(shapes, options, padded=last == "pad")
         stream = open_stream(
             table,
-            self._form.selection,
+            chosen.selection,
             options,
             batch_size=batch_size,
             shuffle=shuffle,
@@ -82,18 +78,14 @@ class Loader(Streamed):
             column_major=True,
         )
         self._open(table, stream)
-        make = NumpyTensors(self._form.selection.layout.matrices, upright=False)
-        limits = checked_limits(shapes, options["pad"])
-        self._form.attach(make, Lists(limits, "offsets"))
-        self._transforms = checked_transforms(transforms)
-        self._input_schema = table.schema[self._form.columns]
-        self.feature_names, self.target_names = self._form.feature_names, self._form.target_names
+        make = NumpyTensors(chosen.selection.layout.matrices, keep_dims=False)
+        self._deliver(chosen, make, Lists(checked_limits(shapes, options["pad"])), transforms)
         self.batch_format = batch_format
         if batch_format == "matrix":
             self._check_matrix()
 
     def _check_matrix(self) -> None:
-        layout = self._form.selection.layout
+        layout = self._format.selection.layout
         if layout.objects:
             raise DtypeError(
                 f"column {layout.objects[0]!r} holds text, and batch_format='matrix' holds numbers; encode it "
@@ -104,19 +96,14 @@ class Loader(Streamed):
                 "last='pad' needs a place for its mask, and batch_format='matrix' has none; use batch_format='dict', "
                 "or drop_last=True"
             )
-        if ragged := self._form.offset_columns:
+        if ragged := self._format.offset_columns:
             raise DtypeError(
                 f"column {ragged[0]!r} holds lists, and batch_format='matrix' holds one row of numbers for each row; "
                 f"pad it with pad={{{ragged[0]!r}: ...}}, or leave it out with columns="
             )
 
-    def _narrowing(self, schema: Schema) -> dict[str, Any]:
-        return dict_arguments(schema, self.target_names, self._form.weight)
-
     def _tensors(self, batch: Batch) -> Any:
-        features, *rest = self._form.tensors(batch)
-        for transform in self._transforms:
-            features = transformed(transform, features)
+        features, *rest = super()._tensors(batch)
         if self.batch_format == "dict":
             return features, *rest
         arrays = [array[:, None] if array.ndim == 1 else array for array in features.values()]

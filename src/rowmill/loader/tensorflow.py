@@ -17,7 +17,7 @@ except ImportError as error:
     raise ImportError("rowmill.loader.tensorflow needs TensorFlow; pip install 'rowmill[tensorflow]'") from error
 
 from rowmill.feed.memory.block import Matrix
-from rowmill.loader._base.lists import Form
+from rowmill.loader._base.lists import ListFormat
 from rowmill.loader._base.tensors import Tensors
 from rowmill.loader._keras.feature_workflow import make_feature_column_workflow
 from rowmill.loader._keras.loaders import BackendLoader, DictLoader, SequenceLoader
@@ -36,11 +36,11 @@ _IS_LEGACY = not hasattr(tf.keras.utils, "PyDataset")
 class TensorFlowBackend(BackendLoader):
     """Tensors of TensorFlow, for iteration, for Keras and for `tf.data`."""
 
-    _AHEAD = 16 if _IS_LEGACY else 0  # Keras 2 asks from a pool of threads if `fit` is given workers
+    _REORDER_WINDOW = 16 if _IS_LEGACY else 0  # Keras 2 asks from a pool of threads if `fit` is given workers
 
-    def _make(self, matrices: Sequence[Matrix], *, upright: bool, device: Any) -> Tensors:
-        self._cheap = FromGenerator(matrices, upright=upright)
-        return TfTensors(matrices, upright=upright, device=device)
+    def _make(self, matrices: Sequence[Matrix], *, keep_dims: bool, device: Any) -> Tensors:
+        self._fit_tensors = FromGenerator(matrices, keep_dims=keep_dims)
+        return TfTensors(matrices, keep_dims=keep_dims, device=device)
 
     def _wants_columns(self) -> bool:
         return True
@@ -57,19 +57,19 @@ class TensorFlowBackend(BackendLoader):
 
     def to_tf_dataset(self) -> Any:
         """A `tf.data.Dataset` of the batches; each iteration of it is one epoch of this loader."""
-        layout = self._form.selection.layout
-        if self._stream.last == "short" and not self._maps and not layout.variable:
-            upright = isinstance(self, SequenceLoader)
+        layout = self._format.selection.layout
+        if self._stream.last == "short" and not self._has_functions and not layout.variable:
+            keep_dims = isinstance(self, SequenceLoader)
             return of_matrices(
-                lambda: self._stream.track(self._stream.batches()), self._form, self._left(), upright=upright
+                lambda: self._stream.track(self._stream.batches()), self._format, self._left(), keep_dims=keep_dims
             )
         sample = self.peek()
         parts = 1 if len(sample) == 2 and sample[1] is None else len(sample)  # tf.data has no None
 
         def batches() -> Iterator[Any]:
-            return (batch[:parts] for batch in self._stream.track(self._cheaply()))
+            return (batch[:parts] for batch in self._stream.track(self._fit_batches()))
 
-        constant = self._stream.last != "short" and not self._maps and not layout.ragged
+        constant = self._stream.last != "short" and not self._has_functions and not layout.ragged
         rows = self._stream.batch_size if constant else None
         return as_dataset(batches, sample[:parts], self._left(), rows=rows)
 
@@ -90,10 +90,10 @@ class KerasSequenceLoader(TensorFlowBackend, SequenceLoader, tf.keras.utils.Sequ
     `elastic`, `weights` and `balance` are as in `rowmill.loader.torch`.
 
     `loader[i]` is batch i of this epoch's plan. While Keras goes through an epoch the batches come in the plan's order,
-    whatever order `fit` shuffles its indices to: see `keras_stream.KerasStream`.
+    whatever order `fit` shuffles its indices to: see `_keras.keras_loader.KerasStream`.
     """
 
-    def _lists(self) -> Form:
+    def _lists(self) -> ListFormat:
         return "ragged"
 
 

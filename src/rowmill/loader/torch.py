@@ -20,24 +20,24 @@ from rowmill.feed.pack.selection import Selector
 from rowmill.feed.run.stream import Shuffle, Table
 from rowmill.loader._base.arguments import (
     MASK,
-    checked_transforms,
     given_ranks,
     last_batch,
     named_or_tagged,
     names_of,
     opened,
     torch_process_group,
-    transformed,
 )
+from rowmill.loader._base.batch_formats import DictBatches
 from rowmill.loader._base.declared_shapes import declared_shapes
-from rowmill.loader._base.dict_columns import DictColumns, weight_column
+from rowmill.loader._base.dict_columns import weight_column
+from rowmill.loader._base.dict_loader import DictBatchLoader, Transforms
 from rowmill.loader._base.init_arguments import with_options
-from rowmill.loader._base.lists import check_made_names, checked_limits
-from rowmill.loader._base.narrow_columns import dict_arguments, group_arguments
+from rowmill.loader._base.lists import Lists, checked_limits
+from rowmill.loader._base.narrow_columns import group_arguments
 from rowmill.loader._base.open_stream import open_stream
 from rowmill.loader._base.options import MatrixOptions, SparseDictOptions
 from rowmill.loader._torch.cuda import as_tensor
-from rowmill.loader._torch.list_tensors import ListTensors
+from rowmill.loader._torch.tensors import TorchTensors
 from rowmill.loader._torch.torch_loader import TorchStream
 from rowmill.schema import Schema, Tags
 
@@ -92,7 +92,7 @@ class TorchAsyncItr(TorchStream):
                 "Neither Categorical or Continuous columns were found by the dataloader. "
                 "Name them with cats= and conts=, or tag them in the dataset's schema"
             )
-        self._lists = ListTensors(checked_limits(shapes, options["pad"], sparse_names, sparse_max, sparse_as_dense))
+        self._lists = Lists(checked_limits(shapes, options["pad"], sparse_names, sparse_max, sparse_as_dense))
         self.weight_name = weight_column(schema, sample_weight, (*self.cat_names, *self.cont_names), self.label_names)
         selector = Selector(schema, options["nulls"], masks=False, nested=shapes.nested)
         shapes.check([*self.cat_names, *self.cont_names, *self.label_names])
@@ -101,6 +101,7 @@ class TorchAsyncItr(TorchStream):
         selector.matrix("labels", self.label_names, "float32")
         selector.matrix("weights", [] if sample_weight is None else [sample_weight], "float32")
         selection = selector.selection()
+        self._make = TorchTensors(selection.layout.matrices)
         self._places = {matrix.name: index for index, matrix in enumerate(selection.layout.matrices)}
         ragged = set(selection.layout.ragged)
         self._cat_lists = [name for name in self.cat_names if name in ragged]
@@ -148,15 +149,17 @@ class TorchAsyncItr(TorchStream):
         scalars = self._matrix(batch, group)
         if not lists:
             return scalars
-        ragged = {}
+        ragged: dict[str, Any] = {}
         for name in lists:
-            values, offsets = map(as_tensor, batch.ragged[name])
-            sparse = self._lists.convert(name, values, offsets, batch.padding)
-            ragged[name] = (values, offsets[:-1].unsqueeze(1)) if sparse is None else sparse
+            if name in self._lists.limits.longest:
+                ragged[name] = self._lists.limited(name, batch.ragged[name], self._make, batch.padding)
+            else:
+                values, offsets = map(as_tensor, batch.ragged[name])
+                ragged[name] = (values, offsets[:-1].unsqueeze(1))
         return scalars, ragged
 
 
-class Loader(TorchStream):
+class Loader(DictBatchLoader, TorchStream):
     """Batches `(features, target)`: a dict of tensors `[N]`, each column in its own dtype and in the order given.
 
     List columns come as `name__values` and `name__offsets` (`N + 1` of them), lists of fixed length as `[N, length]`,
@@ -182,7 +185,7 @@ class Loader(TorchStream):
         global_size: int | None = None,
         global_rank: int | None = None,
         drop_last: bool = False,
-        transforms: Sequence[Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
+        transforms: Transforms | None = None,
         device: Any = None,
         *,
         batch_format: Literal["tuple", "tensordict"] = "tuple",
@@ -191,80 +194,40 @@ class Loader(TorchStream):
         dataset = opened(dataset, options["workflow"])
         if batch_format not in ("tuple", "tensordict"):
             raise ArgumentError(f"batch_format={batch_format!r}; wanted 'tuple' or 'tensordict'")
-        self.batch_format, shapes = batch_format, declared_shapes(dataset)
-        self._chosen = DictColumns(shapes, options)
-        self.feature_names, self.target_names = self._chosen.features, self._chosen.targets
-        self._transforms = checked_transforms(transforms)
-        self._lists = ListTensors(
-            checked_limits(
-                shapes,
-                options["pad"],
-                options["sparse_names"],
-                options["sparse_max"],
-                options["sparse_as_dense"],
-            )
+        shapes, last = declared_shapes(dataset), last_batch(options["last"], drop_last)
+        chosen = DictBatches(shapes, options, padded=last == "pad")
+        limits = checked_limits(
+            shapes, options["pad"], options["sparse_names"], options["sparse_max"], options["sparse_as_dense"]
         )
-        selection = self._chosen.selection
         stream = open_stream(
             dataset,
-            selection,
+            chosen.selection,
             options,
             batch_size=batch_size,
             shuffle=shuffle,
             seed_fn=seed_fn,
             parts_per_chunk=parts_per_chunk,
             ranks=given_ranks(global_size, global_rank, torch_process_group),
-            last=last_batch(options["last"], drop_last),
+            last=last,
             elastic=options["elastic"],
         )
         super().__init__(dataset, stream, device)
-        self._input_schema = dataset.schema[self._chosen.columns]
-        self._layout = selection.layout
-        ragged = [name for name in self._layout.ragged if name not in self._lists.limits.longest]
-        mask = MASK if self._stream.last == "pad" else None
-        check_made_names(self._chosen.order, ragged, mask, self.target_names)
-
-    def _narrowing(self, schema: Schema) -> dict[str, Any]:
-        return dict_arguments(schema, self.target_names, self._chosen.weight)
+        mask = MASK if last == "pad" else None
+        make = TorchTensors(chosen.selection.layout.matrices, mask=mask, device=self.device)
+        self._deliver(chosen, make, Lists(limits), transforms)
+        self.batch_format = batch_format
 
     def _tensors(self, batch: Batch) -> Any:
-        found: dict[str, Any] = {}
-        for matrix, array in zip(self._layout.matrices, batch.matrices, strict=True):
-            tensor = as_tensor(array)
-            if matrix.widths:
-                found.update(zip(matrix.columns, torch.split(tensor, list(matrix.widths), dim=1), strict=True))
-            else:
-                found.update(zip(matrix.columns, tensor.unbind(1), strict=True))
-        found.update(batch.objects)
-        features: dict[str, Any] = {}
-        for name in self._chosen.order:
-            if name in batch.ragged:
-                values, offsets = map(as_tensor, batch.ragged[name])
-                sparse = self._lists.convert(name, values, offsets, batch.padding)
-                if sparse is None:
-                    features[name + "__values"], features[name + "__offsets"] = values, offsets
-                else:
-                    features[name] = sparse
-            else:
-                features[name] = found[name]
-        for name, size in self._chosen.sizes.items():
-            features[name] = features[name].reshape(-1, *size)
-        everything = {**found, **features}
-        features, target = self._chosen.split(features)
-        if self._stream.last == "pad":
-            rows = torch.arange(batch.rows, device=self.device)
-            features[MASK] = rows < batch.rows - batch.padding
-        for transform in self._transforms:
-            features = transformed(transform, features)
-        if self.batch_format == "tensordict":
-            from rowmill.loader.tensordict import as_tensordict
+        made = super()._tensors(batch)
+        if self.batch_format == "tuple":
+            return made
+        from rowmill.loader.tensordict import as_tensordict
 
-            names = [*self.target_names, *self._chosen.target_masks, self._chosen.weight]
-            others = {name: everything[name] for name in names if name is not None}
-            return as_tensordict(features, others, batch.rows, self.input_schema)
-        if self._chosen.weight is not None:
-            return features, target, found[self._chosen.weight]
-        return features, target
+        features, target, *weight = made
+        others = target if isinstance(target, dict) else dict.fromkeys(self.target_names, target)
+        if self._format.weight is not None:
+            others = {**others, self._format.weight: weight[0]}
+        return as_tensordict(features, others, batch.rows, self.input_schema)
 
 
 class DLDataLoader(DataLoader[Any]):

@@ -58,8 +58,8 @@ class EpochOptions(TypedDict, total=False):
     parts_per_chunk: int
     """How many partitions of the dataset's `part_size` are shuffled together, if the dataset has one."""
     global_size: int | None
-    """The number of ranks that share an epoch. None: as the process group of PyTorch or JAX has it when an epoch begins,
-    else 1."""
+    """The number of ranks that share an epoch. None: as the process group of PyTorch or JAX has it when an epoch
+    begins, else 1."""
     global_rank: int | None
     """The number of this rank, from 0. Given together with `global_size`."""
     drop_last: bool

@@ -6,46 +6,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Unpack, cast
+from functools import partial
+from typing import Any, Unpack
 
 from rowmill.errors import ArgumentError
 from rowmill.feed.memory.block import Batch, Matrix
 from rowmill.feed.run.stream import Shuffle
 from rowmill.loader._base.arguments import (
-    checked_transforms,
     given_ranks,
     last_batch,
     named_or_tagged,
     names_of,
     opened,
-    transformed,
 )
 from rowmill.loader._base.batch_formats import DictBatches, SequenceBatches, chosen_inputs
+from rowmill.loader._base.batch_iterators import map_batches
 from rowmill.loader._base.declared_shapes import declared_shapes
+from rowmill.loader._base.dict_loader import DictBatchLoader, Transforms
 from rowmill.loader._base.init_arguments import with_options
-from rowmill.loader._base.lists import Form, Limits, Lists, checked_form, checked_limits
-from rowmill.loader._base.narrow_columns import dict_arguments, group_arguments
+from rowmill.loader._base.lists import Limits, ListFormat, Lists, checked_limits, checked_list_format
+from rowmill.loader._base.narrow_columns import group_arguments
 from rowmill.loader._base.open_stream import open_stream
 from rowmill.loader._base.options import KerasDictOptions, KerasSequenceOptions
 from rowmill.loader._base.tensors import Tensors
 from rowmill.loader._keras.keras_loader import KerasStream
+from rowmill.loader._keras.pass_states import Thread
 from rowmill.schema import Schema, Tags
 
 
 class BackendLoader(KerasStream):
     """A Keras stream whose batches have a form, and whose tensors a framework makes."""
 
-    _form: SequenceBatches | DictBatches
-    _cheap: Tensors | None = None  # what Keras takes in an epoch at less cost than tensors
+    _format: Any  # `SequenceBatches` or `DictBatches`
+    _fit_tensors: Tensors | None = None  # what Keras takes in a pass at less cost than tensors of the framework
 
-    def _make(self, matrices: Sequence[Matrix], *, upright: bool, device: Any) -> Tensors:
+    def _make(self, matrices: Sequence[Matrix], *, keep_dims: bool, device: Any) -> Tensors:
         raise NotImplementedError
 
     def _narrow(self) -> bool:
         """Whether numbers of 8 bytes are delivered in 4."""
         return False
 
-    def _lists(self) -> Form:
+    def _lists(self) -> ListFormat:
         """How list columns come if nobody says."""
         return "offsets"
 
@@ -54,29 +56,32 @@ class BackendLoader(KerasStream):
         return False
 
     def _tensors(self, batch: Batch) -> Any:
-        return self._form.tensors(batch)
+        return self._format.tensors(batch)
 
-    def _attach(self, make: Tensors, limits: Limits, lists: str | None, fill: int = 0) -> None:
-        self._form.attach(make, Lists(limits, checked_form(lists, self._lists(), make), fill))
+    def _list_settings(self, make: Tensors, limits: Limits, lists: str | None, fill: int = 0) -> Lists:
+        return Lists(limits, checked_list_format(lists, self._lists(), make), fill)
 
-    def _for_keras(self, main: bool) -> Iterator[Any]:
-        return self._cheaply() if main == self._asked_in_main() else super()._for_keras(main)
+    @property
+    def _has_functions(self) -> bool:
+        """Whether batches go through functions of the user's, which take tensors of the framework."""
+        return bool(self._maps or self._transforms)
 
-    def _cheaply(self) -> Iterator[Any]:
+    def _keras_batches(self, thread: Thread) -> Iterator[Any]:
+        asked_by_fit = (thread is Thread.MAIN) == self._asked_in_main()
+        return self._fit_batches() if asked_by_fit else super()._keras_batches(thread)
+
+    def _fit_batches(self) -> Iterator[Any]:
         """The next epoch, of what Keras takes as it is: TensorFlow copies tensors of a generator, twice."""
         batches = self._stream.batches()
-        return self._batches(batches) if self._cheap is None or self._maps else self._made(batches, self._cheap)
-
-    def _made(self, batches: Iterator[Batch], make: Tensors) -> Iterator[Any]:
-        try:
-            for batch in batches:
-                yield self._form.tensors(batch, make)
-        finally:
-            cast("Any", batches).close()
+        if self._fit_tensors is None or self._has_functions:
+            return self._batches(batches)
+        return map_batches(partial(self._format.tensors, make=self._fit_tensors), batches)
 
 
 class SequenceLoader(BackendLoader):
     """Settings and batches of `KerasSequenceLoader`."""
+
+    _format: SequenceBatches
 
     @with_options(memory=None)
     def __init__(
@@ -110,7 +115,7 @@ class SequenceLoader(BackendLoader):
         options["memory"] = memory or buffer_size or "auto"
         table = opened(paths_or_dataset, options["workflow"], engine=engine, reader_kwargs=reader_kwargs, schema=schema)
         last, shapes = last_batch(options["last"], drop_last), declared_shapes(table)
-        self._form = SequenceBatches(
+        self._format = SequenceBatches(
             shapes,
             chosen_inputs(table.schema, feature_columns, cat_names, cont_names),
             named_or_tagged(label_names, table.schema, Tags.TARGET),
@@ -122,7 +127,7 @@ class SequenceLoader(BackendLoader):
         )
         stream = open_stream(
             table,
-            self._form.selection,
+            self._format.selection,
             options,
             batch_size=batch_size,
             shuffle=shuffle,
@@ -135,11 +140,11 @@ class SequenceLoader(BackendLoader):
         )
         self._open(table, stream)
         limits = checked_limits(shapes, options["pad"], sparse_names, sparse_max, sparse_as_dense)
-        make = self._make(self._form.selection.layout.matrices, upright=True, device=device)
+        make = self._make(self._format.selection.layout.matrices, keep_dims=True, device=device)
         nothing = 0 if feature_columns is None else -1  # an id below 0 is none, to feature columns and their layers
-        self._attach(make, limits, options["lists"], nothing)
-        self.cat_names, self.cont_names = self._form.cat_names, self._form.cont_names
-        self.label_names = self._form.label_names
+        self._format.attach(make, self._list_settings(make, limits, options["lists"], nothing))
+        self.cat_names, self.cont_names = self._format.cat_names, self._format.cont_names
+        self.label_names = self._format.label_names
         weight = [] if sample_weight is None else [sample_weight]
         self._input_schema = table.schema[names_of([*self.cat_names, *self.cont_names, *self.label_names, *weight])]
 
@@ -151,11 +156,11 @@ class SequenceLoader(BackendLoader):
         groups: dict[str, Sequence[str]] = {
             "cat_names": self.cat_names, "cont_names": self.cont_names, "label_names": self.label_names
         }  # fmt: skip
-        weight = self._form.weight if self._form.weight in schema else None
+        weight = self._format.weight if self._format.weight in schema else None
         return {**group_arguments(schema, groups), "sample_weight": weight, "schema": None}
 
 
-class DictLoader(BackendLoader):
+class DictLoader(DictBatchLoader, BackendLoader):
     """Settings and batches of `Loader`."""
 
     @with_options()
@@ -169,17 +174,17 @@ class DictLoader(BackendLoader):
         global_size: int | None = None,
         global_rank: int | None = None,
         drop_last: bool = False,
-        transforms: Sequence[Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
+        transforms: Transforms | None = None,
         device: Any = None,
         **options: Unpack[KerasDictOptions],
     ) -> None:
         super().__init__()
         table = opened(dataset, options["workflow"])
         last, shapes = last_batch(options["last"], drop_last), declared_shapes(table)
-        self._form = DictBatches(shapes, options, narrow=self._narrow(), padded=last == "pad")
+        self._format = DictBatches(shapes, options, narrow=self._narrow(), padded=last == "pad")
         stream = open_stream(
             table,
-            self._form.selection,
+            self._format.selection,
             options,
             batch_size=batch_size,
             shuffle=shuffle,
@@ -191,20 +196,8 @@ class DictLoader(BackendLoader):
             column_major=self._wants_columns(),
         )
         self._open(table, stream)
-        self._transforms = checked_transforms(transforms)
-        for transform in self._transforms:
-            self._maps.append(_on_features(transform))
         limits = checked_limits(
             shapes, options["pad"], options["sparse_names"], options["sparse_max"], options["sparse_as_dense"]
         )
-        make = self._make(self._form.selection.layout.matrices, upright=False, device=device)
-        self._attach(make, limits, options["lists"])
-        self._input_schema = table.schema[self._form.columns]
-        self.feature_names, self.target_names = self._form.feature_names, self._form.target_names
-
-    def _narrowing(self, schema: Schema) -> dict[str, Any]:
-        return dict_arguments(schema, self.target_names, self._form.weight)
-
-
-def _on_features(transform: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[..., Any]:
-    return lambda features, *rest: (transformed(transform, features), *rest)
+        make = self._make(self._format.selection.layout.matrices, keep_dims=False, device=device)
+        self._deliver(self._format, make, self._list_settings(make, limits, options["lists"]), transforms)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from rowmill.feed.memory.block import Array, Batch
 from rowmill.feed.run.pipeline import THREAD_NAME
 
-AHEAD = 2  # batches on the device that the training loop has not taken yet
+PREFETCH = 2  # batches on the device that the training loop has not taken yet
 
 
 class Cuda(Protocol):
@@ -104,7 +104,7 @@ def transferred(batches: Iterator[Batch], make: Callable[[Batch], Any], cuda: Cu
                 with changed:
                     ready.append((sent, event, batch))
                     changed.notify_all()
-                    changed.wait_for(lambda: len(ready) < AHEAD or state["closed"])
+                    changed.wait_for(lambda: len(ready) < PREFETCH or state["closed"])
                     if state["closed"]:
                         return
         except BaseException as error:  # noqa: BLE001 - it belongs to the training loop

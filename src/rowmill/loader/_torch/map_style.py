@@ -29,6 +29,7 @@ from rowmill.feed.run.cache_protocol import as_rows
 from rowmill.feed.run.stream import Stream, Table
 from rowmill.loader._base.open_stream import open_stream
 from rowmill.loader._base.options import StreamOptions
+from rowmill.loader._torch.tensors import split_columns
 from rowmill.sources.source import Fragment, fit_fragments, read_bounded
 
 _PARTS = 8  # of the memory setting, one of them for a decoded fragment
@@ -135,13 +136,7 @@ class MapStyle(TorchDataset[Any]):
         return RowView(tensors, len(wanted), self.targets)
 
     def _stored(self, batch: Batch) -> RowView:
-        found: dict[str, Any] = {}
-        for matrix, array in zip(self._selection.layout.matrices, batch.matrices, strict=True):
-            tensor = torch.from_numpy(array)
-            if matrix.widths:
-                found.update(zip(matrix.columns, torch.split(tensor, list(matrix.widths), dim=1), strict=True))
-            else:
-                found.update(zip(matrix.columns, tensor.unbind(1), strict=True))
+        found = split_columns(self._selection.layout.matrices, batch)
         return RowView({name: found[name] for name in self.columns}, batch.rows, self.targets)
 
     def collate(self, rows: RowView) -> Any:
