@@ -1,6 +1,6 @@
 """Batches as JAX arrays, on the default device or over a sharding. Knows JAX and the feed, and no other framework.
 
-`Loader` keeps two batches on the device ahead of the training loop, and all its batches have the same shape.
+`Loader` prefetches two batches to the device, and all its batches have the same shape.
 """
 
 from __future__ import annotations
@@ -45,9 +45,8 @@ class Loader(DictBatchLoader):
     an error that names its column, never another number. With `sharding` the rows of a batch are spread over devices;
     in a run of several processes each loads its own part (`global_size` and `global_rank` are then JAX's).
 
-    List columns come as `name__values` and `name__offsets`, whose shapes differ from batch to batch; those in
-    `pad={"genres": 20}` come dense, `[N, 20]`, filled up with zeros. Strings are NumPy arrays. The rest is as in
-    `rowmill.loader.torch.Loader`.
+    List columns come as `name__values` and `name__offsets`, whose shapes differ from batch to batch; those in `pad`
+    come dense. Strings are NumPy arrays. `help(Loader.__init__)` explains the settings.
     """
 
     @with_options(last=None, sparse_as_dense=True)

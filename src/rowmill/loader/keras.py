@@ -1,7 +1,7 @@
 """Batches for Keras 3 on any of its backends: tensors of the backend in use, and TensorFlow only if that is the one.
 
-`KerasSequenceLoader` and `KerasSequenceValidater` are what NVTabular's users know, `Loader` the modern form. All are
-thin: `_keras.loaders` has the settings, `_keras.keras_loader` the way Keras asks, `rowmill.feed` does the rest.
+`KerasSequenceLoader` and `KerasSequenceValidater` are what NVTabular's users know; `Loader` gives dicts of columns. All
+are thin: `_keras.loaders` has the settings, `_keras.keras_loader` what Keras calls, `rowmill.feed` does the rest.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ class Loader(DictBatchLoader):
     """Batches `(features, target)`: a dict of arrays `[N]`, each column in its own dtype and in the order given.
 
     With `batch_format="matrix"` the features are one array `[N, D]` whose columns stand in the order of
-    `feature_names`, as scikit-learn takes them. `device` is accepted for compatibility. The rest is as in
-    `rowmill.loader.torch.Loader`.
+    `feature_names`, as scikit-learn takes them. List columns come as `name__values` and `name__offsets`, strings as
+    arrays of objects. `device` is accepted for compatibility. `help(Loader.__init__)` explains the settings.
     """
 
     @with_options()

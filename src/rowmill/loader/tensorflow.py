@@ -1,7 +1,7 @@
-"""Batches as TensorFlow tensors: `KerasSequenceLoader`, which NVTabular's users know, and `Loader`, the modern form.
+"""Batches as TensorFlow tensors: `KerasSequenceLoader`, which NVTabular's users know, and `Loader`, dicts of columns.
 
 Both are datasets of `tf.keras`, which is Keras 3, or Keras 2 if `TF_USE_LEGACY_KERAS=1` says so. All are thin:
-`_keras.loaders` has the settings, `_keras.keras_loader` the way Keras asks, `rowmill.feed` does the rest. On import,
+`_keras.loaders` has the settings, `_keras.keras_loader` what Keras calls, `rowmill.feed` does the rest. On import,
 a GPU's memory is limited to what `TF_MEMORY_ALLOCATION` says.
 """
 
@@ -80,14 +80,11 @@ class KerasSequenceLoader(TensorFlowBackend, SequenceLoader, tf.keras.utils.Sequ
     `paths_or_dataset`: files, a folder, a pattern or a `Dataset`. Columns are named by `feature_columns` (of
     `tf.feature_column`), or by `cat_names` and `cont_names`, or by the schema's tags. Ids are int64 (`index_dtype`),
     numbers and labels float32, strings `tf.string`. Lists of fixed length are `[N, width]`; other lists are
-    `RaggedTensor`s, or `name__values` and `name__offsets` with `lists="offsets"`; those in `sparse_names` are sparse
-    `[N, sparse_max[name]]`, or dense if `sparse_as_dense`, padded with zeros (with -1 for `feature_columns`, to which
-    that is no id). Several labels are a tuple. With `last="pad"` all batches have the same size, and a third part
-    weighs padding with 0.
+    `RaggedTensor`s, or `name__values` and `name__offsets` with `lists="offsets"`; those in `sparse_names` are sparse,
+    or dense if `sparse_as_dense`, padded with zeros (with -1 for `feature_columns`, to which that is no id). Several
+    labels are a tuple. With `last="pad"` all batches have the same size, and a third part weighs padding rows with 0.
 
-    `buffer_size` (or `memory`) is a fraction of this machine's memory or a size ("2GB"), and bounds everything between
-    the files and the model. `shuffle`, `seed`, `seed_fn`, `parts_per_chunk`, `global_size`, `global_rank`, `nulls`,
-    `elastic`, `weights` and `balance` are as in `rowmill.loader.torch`.
+    `buffer_size` is NVTabular's name of `memory`. `help(KerasSequenceLoader.__init__)` explains the settings.
 
     `loader[i]` is batch i of this epoch's plan. While Keras goes through an epoch the batches come in the plan's order,
     whatever order `fit` shuffles its indices to: see `_keras.keras_loader.KerasStream`.
@@ -100,10 +97,9 @@ class KerasSequenceLoader(TensorFlowBackend, SequenceLoader, tf.keras.utils.Sequ
 class Loader(TensorFlowBackend, DictLoader, tf.keras.utils.Sequence):
     """Batches `(features, target)`: a dict of tensors `[N]`, each column in its own dtype and in the order given.
 
-    As `rowmill.loader.torch.Loader`: without `columns` all columns of the schema, `targets` by default those tagged
-    TARGET, list columns as `name__values` and `name__offsets` (or `RaggedTensor`s, with `lists="ragged"`), lists of
-    fixed length as `[N, length]`, strings as `tf.string`, nulls as `nulls` says. A dataset of Keras as well: see
-    `KerasSequenceLoader`.
+    List columns come as `name__values` and `name__offsets` (or `RaggedTensor`s, with `lists="ragged"`), lists of fixed
+    length as `[N, length]`, strings as `tf.string`. A dataset of Keras as well: see `KerasSequenceLoader`.
+    `help(Loader.__init__)` explains the settings.
     """
 
 

@@ -49,16 +49,9 @@ class TorchAsyncItr(TorchStream):
 
     Columns of each group stand in lexicographic order (`cat_names`, `cont_names`, `label_names` say it), and a group
     without columns is None. With list columns `x_cat` is `(scalars or None, {name: (values, offsets)})`, where
-    `offsets` `[N, 1]` are the starts of the rows; those in `pad={"genres": 20}` are dense `[N, 20]`, filled up with
-    zeros; those in `sparse_names` are sparse `[N, sparse_max[name]]` tensors, or dense if `sparse_as_dense`. Groups not
-    given are taken from the schema's tags. With `sample_weight`, the name of a column, a batch has a fourth part: its
-    float32 values `[N]`.
-
-    `seed` (or `seed_fn`, called once an epoch) and the epoch decide the order; no global generator is used or changed.
-    `memory` bounds everything between the files and the training loop; `parts_per_chunk` partitions of the dataset's
-    `part_size` are shuffled together if it has one, else as many rows as fit. `index_dtype="int32"` halves the bytes of
-    ids. `nulls` says what becomes of nulls: "error", a fill value, or a dict of these by column. `workflow` is applied
-    by the reading threads. `cache`: a folder (or "auto") in which the first epoch leaves its rows for the later ones.
+    `offsets` `[N, 1]` are the starts of the rows; those in `pad` are dense, and those in `sparse_names` sparse. Groups
+    not given are taken from the schema's tags. With `sample_weight` a batch has a fourth part: the weights `[N]`.
+    `help(TorchAsyncItr.__init__)` explains the settings.
     """
 
     @with_options()
@@ -163,15 +156,10 @@ class Loader(DictBatchLoader, TorchStream):
     """Batches `(features, target)`: a dict of tensors `[N]`, each column in its own dtype and in the order given.
 
     List columns come as `name__values` and `name__offsets` (`N + 1` of them), lists of fixed length as `[N, length]`,
-    strings as NumPy arrays of objects. Without `columns` all columns of the schema are delivered; `targets` (by default
-    those tagged TARGET) make up the target: None, a tensor, or a dict if there are several; booleans become float32,
-    which losses take. With `sample_weight`, the name of a column, a batch is `(features, target, weight)`. `pad`: how
-    long list columns are made, `{"genres": 20}`: dense tensors `[N, 20]`, filled up with zeros. `nulls` may be "error",
-    "mask" (a bool tensor `name__null` beside each feature), a fill value, or a dict of these by column; the mask of a
-    target, asked for by its name, makes the target a dict of the two. `transforms` are
-    functions from features to features, applied in the training loop; `workflow` is applied by the reading threads.
-    `cache`: a folder (or "auto") in which the first epoch leaves its rows for the later ones. With
-    `batch_format="tensordict"` a batch is one `TensorDict` of features and targets, list columns as nested tensors.
+    strings as NumPy arrays of objects. With `sample_weight` a batch is `(features, target, weight)`; with
+    `batch_format="tensordict"` it is one `TensorDict` of features and targets, list columns as nested tensors.
+    `transforms` are functions from features to features, applied in the training loop. `help(Loader.__init__)` explains
+    the settings.
     """
 
     @with_options()

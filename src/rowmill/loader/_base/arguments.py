@@ -1,4 +1,5 @@
-"""What users type, brought to one form: the table, the names of columns, transforms, nulls. Called by all loaders."""
+"""Arguments as users write them, checked and normalised: the table, names of columns, ranks, transforms. Called by all
+loaders."""
 
 from __future__ import annotations
 

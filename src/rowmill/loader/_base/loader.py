@@ -30,7 +30,7 @@ _Self = TypeVar("_Self", bound="Streamed")
 
 
 class Streamed(Displayed):
-    """An iterable over a `Stream`, whose batches become tensors in `_tensors`."""
+    """The base class of all loaders: an iterable over a `Stream`, whose batches become tensors in `_tensors`."""
 
     data: Table
     dataset: Table

@@ -1,4 +1,4 @@
-"""The two Keras loaders without their framework: settings come in, a `KerasStream` with a form of batch goes out.
+"""The two Keras loaders without their framework: settings come in, a `KerasStream` with a batch format goes out.
 
 `keras` and `tensorflow` add a base class of Keras and say how tensors are made (`_make`).
 """
@@ -35,12 +35,13 @@ from rowmill.schema import Schema, Tags
 
 
 class BackendLoader(KerasStream):
-    """A Keras stream whose batches have a form, and whose tensors a framework makes."""
+    """A Keras dataset with a batch format, whose tensors a framework makes."""
 
     _format: Any  # `SequenceBatches` or `DictBatches`
     _fit_tensors: Tensors | None = None  # what Keras takes in a pass at less cost than tensors of the framework
 
     def _make(self, matrices: Sequence[Matrix], *, keep_dims: bool, device: Any) -> Tensors:
+        """How this framework makes tensors; columns are `[N, 1]` with `keep_dims`, else `[N]`."""
         raise NotImplementedError
 
     def _narrow(self) -> bool:

@@ -1,4 +1,4 @@
-"""Batches on their way to a GPU: packed in pinned memory, copied on a stream of their own, ahead of the training loop.
+"""Batches for a GPU: packed in pinned memory, copied on a stream of their own, prefetched for the training loop.
 
 Comes in: an iterator of batches whose blocks lie in pinned memory (`TorchCuda.empty` allocates them). Goes out: tensors
 on the device, in the same order. A batch crosses in one transfer for each of its matrices, and for each array of a list

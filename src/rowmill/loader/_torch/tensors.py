@@ -12,6 +12,7 @@ import torch
 
 from rowmill.errors import ArgumentError
 from rowmill.feed.memory.block import Array, Batch, Matrix
+from rowmill.loader._base.tensors import padded_rows
 from rowmill.loader._torch.cuda import as_tensor
 
 
@@ -51,14 +52,16 @@ class TorchTensors:
         raise ArgumentError("lists='ragged', but Keras on PyTorch has no ragged tensors; wanted 'offsets'")
 
     def padded(self, values: Any, offsets: Any, length: int, fill: int) -> Any:
-        tensor, rows, places = _list_indices(values, offsets)
-        padded = tensor.new_full((len(offsets) - 1, length), fill)
-        padded[rows, places] = tensor
+        if not isinstance(values, torch.Tensor):
+            return torch.from_numpy(padded_rows(values, offsets, length, fill))
+        rows, places = _list_indices(values, offsets)
+        padded = values.new_full((len(offsets) - 1, length), fill)
+        padded[rows, places] = values
         return padded
 
     def sparse(self, values: Any, offsets: Any, length: int) -> Any:
-        tensor, rows, places = _list_indices(values, offsets)
-        indices, shape = torch.stack([rows, places]), (len(offsets) - 1, length)
+        tensor, shape = as_tensor(values), (len(offsets) - 1, length)
+        indices = torch.stack(_list_indices(tensor, as_tensor(offsets)))
         return torch.sparse_coo_tensor(indices, tensor, shape, check_invariants=False)
 
 
@@ -84,10 +87,9 @@ def split_columns(matrices: Sequence[Matrix], batch: Batch, *, keep_dims: bool =
     return found
 
 
-def _list_indices(values: Any, offsets: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The values of a list column as a tensor, the row of each, and its place in the list; all on their device."""
-    tensor, ends = as_tensor(values), as_tensor(offsets)
-    lengths = ends.diff()
-    rows = torch.repeat_interleave(torch.arange(len(lengths), device=tensor.device), lengths)
-    places = torch.arange(len(tensor), device=tensor.device) - ends[:-1].repeat_interleave(lengths)
-    return tensor, rows, places
+def _list_indices(values: torch.Tensor, offsets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The row of each value of a list column, and its place in the list; made on their device."""
+    lengths = offsets.diff()
+    rows = torch.repeat_interleave(torch.arange(len(lengths), device=values.device), lengths)
+    places = torch.arange(len(values), device=values.device) - offsets[:-1].repeat_interleave(lengths)
+    return rows, places
