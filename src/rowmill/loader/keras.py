@@ -49,7 +49,7 @@ class KerasBackend(BackendLoader):
             return JaxTensors(matrices, keep_dims=keep_dims)
         return NumpyTensors(matrices, keep_dims=keep_dims)
 
-    def _wants_columns(self) -> bool:
+    def _wants_column_major(self) -> bool:
         return bool(keras.backend.backend() != "torch")
 
     def _asked_in_main(self) -> bool:

@@ -42,7 +42,7 @@ class TensorFlowBackend(BackendLoader):
         self._fit_tensors = FromGenerator(matrices, keep_dims=keep_dims)
         return TfTensors(matrices, keep_dims=keep_dims, device=device)
 
-    def _wants_columns(self) -> bool:
+    def _wants_column_major(self) -> bool:
         return True
 
     def _asked_in_main(self) -> bool:

@@ -95,7 +95,7 @@ class TorchAsyncItr(TorchStream):
         selector.matrix("weights", [] if sample_weight is None else [sample_weight], "float32")
         selection = selector.selection()
         self._make = TorchTensors(selection.layout.matrices)
-        self._places = {matrix.name: index for index, matrix in enumerate(selection.layout.matrices)}
+        self._matrix_index = {matrix.name: index for index, matrix in enumerate(selection.layout.matrices)}
         ragged = set(selection.layout.ragged)
         self._cat_lists = [name for name in self.cat_names if name in ragged]
         self._cont_lists = [name for name in self.cont_names if name in ragged]
@@ -135,8 +135,8 @@ class TorchAsyncItr(TorchStream):
         return (*inputs, labels) if weights is None else (*inputs, labels, weights.squeeze(1))
 
     def _matrix(self, batch: Batch, group: str) -> torch.Tensor | None:
-        place = self._places.get(group)
-        return None if place is None else as_tensor(batch.matrices[place])
+        index = self._matrix_index.get(group)
+        return None if index is None else as_tensor(batch.matrices[index])
 
     def _inputs(self, batch: Batch, group: str, lists: Sequence[str]) -> Any:
         scalars = self._matrix(batch, group)

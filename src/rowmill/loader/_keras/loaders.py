@@ -52,7 +52,7 @@ class BackendLoader(KerasStream):
         """How list columns come if nobody says."""
         return "offsets"
 
-    def _wants_columns(self) -> bool:
+    def _wants_column_major(self) -> bool:
         """Whether columns have to be contiguous."""
         return False
 
@@ -137,7 +137,7 @@ class SequenceLoader(BackendLoader):
             ranks=given_ranks(global_size, global_rank),
             last=last,
             elastic=options["elastic"],
-            column_major=self._wants_columns(),
+            column_major=self._wants_column_major(),
         )
         self._open(table, stream)
         limits = checked_limits(shapes, options["pad"], sparse_names, sparse_max, sparse_as_dense)
@@ -194,7 +194,7 @@ class DictLoader(DictBatchLoader, BackendLoader):
             ranks=given_ranks(global_size, global_rank),
             last=last,
             elastic=options["elastic"],
-            column_major=self._wants_columns(),
+            column_major=self._wants_column_major(),
         )
         self._open(table, stream)
         limits = checked_limits(
