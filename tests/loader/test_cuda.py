@@ -14,7 +14,7 @@ from rowmill.errors import ArgumentError
 from rowmill.feed.memory.block import Batch
 from rowmill.feed.pack.selection import Selector
 from rowmill.feed.run.stream import Stream as Feed
-from rowmill.loader._torch.cuda import AHEAD, as_tensor, transferred
+from rowmill.loader._torch.cuda import PREFETCH, as_tensor, transferred
 from rowmill.loader.torch import Loader
 
 
@@ -242,5 +242,5 @@ def test_it_runs_ahead_by_no_more_than_its_slots():
     batches = transfer(counted(), Recorder())
     next(batches)
     time.sleep(0.1)
-    assert len(made) <= 1 + AHEAD + 1
+    assert len(made) <= 1 + PREFETCH + 1
     batches.close()

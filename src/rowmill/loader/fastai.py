@@ -6,11 +6,11 @@ a `Learner` calls: `one_batch`, `new`, `to`, `show_batch`, `test_dl`, `export`. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import polars as pl
 
@@ -27,13 +27,15 @@ from rowmill.dataset import Dataset
 from rowmill.errors import ArgumentError, ColumnError, closest
 from rowmill.feed.memory.block import Batch
 from rowmill.feed.order.weighted_sampling import Weights
-from rowmill.feed.pack.selection import Nulls, Selector
-from rowmill.feed.run.stream import Shuffle, Stream
-from rowmill.loader._base.arguments import Prepares, named_or_tagged, opened
+from rowmill.feed.pack.selection import Selector
+from rowmill.feed.run.stream import Shuffle
+from rowmill.loader._base.arguments import given_ranks, last_batch, named_or_tagged, opened, torch_process_group
+from rowmill.loader._base.init_arguments import with_options
+from rowmill.loader._base.open_stream import open_stream
+from rowmill.loader._base.options import FastaiOptions
 from rowmill.loader._torch.cuda import as_tensor
-from rowmill.loader._torch.torch_loader import TorchStream, torch_ranks
+from rowmill.loader._torch.torch_loader import TorchStream
 from rowmill.schema import Tags
-from rowmill.store.cache.table_cache import open_cache
 
 __all__ = ["Loader", "Loaders", "dataloaders"]
 
@@ -56,6 +58,7 @@ class Loader(TorchStream):
 
     n_inp = 2  # what fastai gives to the model; the rest of a batch goes to the loss
 
+    @with_options()
     def __init__(
         self,
         dataset: Any,
@@ -65,25 +68,10 @@ class Loader(TorchStream):
         conts: Sequence[str] | None = None,
         labels: str | Sequence[str] | None = None,
         label_dtype: LabelDtype | None = None,
-        shuffle: Shuffle = False,
-        drop_last: bool = False,
-        seed: int = 0,
-        seed_fn: Callable[[], int] | None = None,
-        parts_per_chunk: int = 1,
-        device: Any = None,
-        memory: int | float | str = "auto",
-        threads: int | None = None,
-        nulls: Nulls = "error",
-        weights: Weights | None = None,
-        balance: str | None = None,
-        cache: str | PathLike[str] | None = None,
-        cache_size: int | float | str | None = None,
-        workflow: Prepares | None = None,
-        global_size: int | None = None,
-        global_rank: int | None = None,
+        **options: Unpack[FastaiOptions],
     ) -> None:
         self._given = _table(dataset)
-        table = opened(self._given, workflow)
+        table = opened(self._given, options["workflow"])
         schema = table.schema
         self.cat_names = sorted(named_or_tagged(cats, schema, Tags.CATEGORICAL))
         self.cont_names = sorted(named_or_tagged(conts, schema, Tags.CONTINUOUS))
@@ -96,7 +84,7 @@ class Loader(TorchStream):
             raise ArgumentError(f"label_dtype={label_dtype!r}; wanted 'int64', 'float32' or None")
         whole = all(schema[name].dtype.startswith(("int", "uint", "bool")) for name in self.label_names)
         self.label_dtype: LabelDtype = label_dtype or ("int64" if whole else "float32")
-        selector = Selector(schema, nulls, masks=False)
+        selector = Selector(schema, options["nulls"], masks=False)
         selector.matrix("cats", self.cat_names, "int64", integers=True)
         selector.matrix("conts", self.cont_names, "float32")
         selector.matrix("labels", self.label_names, "int64" if whole else "float32")
@@ -107,31 +95,28 @@ class Loader(TorchStream):
                 f"leave it out, or use rowmill.loader.torch with a model of your own"
             )
         self._names = [matrix.name for matrix in selection.layout.matrices]
-        stream = Stream(
+        stream = open_stream(
             table,
             selection,
+            options,
             batch_size=batch_size,
-            shuffle=shuffle,
-            seed=seed,
-            seed_fn=seed_fn,
-            last="drop" if drop_last else "short",
-            memory=memory,
-            threads=threads,
-            parts_per_chunk=parts_per_chunk,
-            ranks=torch_ranks(global_size, global_rank),
-            weights=weights,
-            balance=balance,
-            cache=open_cache(cache, cache_size),
+            shuffle=options["shuffle"],
+            seed_fn=options["seed_fn"],
+            parts_per_chunk=options["parts_per_chunk"],
+            ranks=given_ranks(options["global_size"], options["global_rank"], torch_process_group),
+            last=last_batch(None, options["drop_last"]),
         )
-        super().__init__(table, stream, device)
+        super().__init__(table, stream, options["device"])
         self.is_stripped = False  # of its rows, to be exported
         self._settings: dict[str, Any] = {
-            "batch_size": batch_size, "cats": self.cat_names, "conts": self.cont_names, "labels": self.label_names,
-            "label_dtype": self.label_dtype, "shuffle": shuffle, "drop_last": drop_last, "seed": seed,
-            "seed_fn": seed_fn, "parts_per_chunk": parts_per_chunk, "memory": memory, "threads": threads,
-            "nulls": nulls, "weights": weights, "balance": balance, "cache": cache, "cache_size": cache_size,
-            "workflow": workflow, "global_size": global_size, "global_rank": global_rank,
-        }  # fmt: skip
+            **options,
+            "batch_size": batch_size,
+            "cats": self.cat_names,
+            "conts": self.cont_names,
+            "labels": self.label_names,
+            "label_dtype": self.label_dtype,
+        }
+        del self._settings["device"]  # it can be changed by `to`
 
     def __iter__(self) -> Iterator[Any]:
         """A new epoch (or the rest of one, after `load_state_dict`), independent of any other iterator."""

@@ -1,14 +1,12 @@
 """Batches as JAX arrays, on the default device or over a sharding. Knows JAX and the feed, and no other framework.
 
-`Loader` keeps two batches on the device ahead of the training loop, and all its batches have the same shape.
+`Loader` prefetches two batches to the device, and all its batches have the same shape.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from os import PathLike
-from typing import Any, cast
+from collections.abc import Callable, Iterator
+from typing import Any, Unpack
 
 try:
     import jax
@@ -16,37 +14,29 @@ except ImportError as error:
     raise ImportError("rowmill.loader.jax needs JAX; pip install 'rowmill[jax]'") from error
 
 from rowmill.errors import ArgumentError
-from rowmill.feed.memory.block import Batch
-from rowmill.feed.order.plan import Last
-from rowmill.feed.order.ranks import Ranks
-from rowmill.feed.order.weighted_sampling import Weights
-from rowmill.feed.pack.selection import Nulls
-from rowmill.feed.run.stream import Shuffle, Stream, Table
+from rowmill.feed.run.stream import Shuffle, Table
 from rowmill.loader._base.arguments import (
     MASK,
-    Prepares,
-    checked_transforms,
     given_ranks,
     last_batch,
     opened,
-    transformed,
 )
 from rowmill.loader._base.batch_formats import DictBatches
+from rowmill.loader._base.batch_iterators import prefetch
 from rowmill.loader._base.declared_shapes import declared_shapes
-from rowmill.loader._base.init_arguments import keep_arguments
+from rowmill.loader._base.dict_loader import DictBatchLoader, Transforms
+from rowmill.loader._base.init_arguments import with_options
 from rowmill.loader._base.lists import Lists, checked_limits
-from rowmill.loader._base.loader import Streamed
-from rowmill.loader._base.narrow_columns import dict_arguments
+from rowmill.loader._base.open_stream import open_stream
+from rowmill.loader._base.options import SparseDictOptions
 from rowmill.loader._jax.tensors import JaxTensors, is_narrow
-from rowmill.schema import Schema
-from rowmill.store.cache.table_cache import open_cache
 
 __all__ = ["Loader"]
 
-AHEAD = 2  # batches on the device that the training loop has not asked for yet
+PREFETCH = 2  # batches on the device, or on their way, that the training loop has not asked for yet
 
 
-class Loader(Streamed):
+class Loader(DictBatchLoader):
     """Batches `(features, target)`: a dict of arrays `[N]`, in the order given.
 
     All batches have `batch_size` rows, so that a compiled step compiles once: the last one is filled up, and a bool
@@ -55,12 +45,11 @@ class Loader(Streamed):
     an error that names its column, never another number. With `sharding` the rows of a batch are spread over devices;
     in a run of several processes each loads its own part (`global_size` and `global_rank` are then JAX's).
 
-    List columns come as `name__values` and `name__offsets`, whose shapes differ from batch to batch; those in
-    `pad={"genres": 20}` come dense, `[N, 20]`, filled up with zeros. Strings are NumPy arrays. The rest is as in
-    `rowmill.loader.torch.Loader`.
+    List columns come as `name__values` and `name__offsets`, whose shapes differ from batch to batch; those in `pad`
+    come dense. Strings are NumPy arrays. `help(Loader.__init__)` explains the settings.
     """
 
-    @keep_arguments
+    @with_options(last=None, sparse_as_dense=True)
     def __init__(
         self,
         dataset: Table,
@@ -71,83 +60,44 @@ class Loader(Streamed):
         global_size: int | None = None,
         global_rank: int | None = None,
         drop_last: bool = False,
-        transforms: Sequence[Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
+        transforms: Transforms | None = None,
         *,
-        columns: Sequence[str] | None = None,
-        targets: str | Sequence[str] | None = None,
-        sample_weight: str | None = None,
-        seed: int = 0,
         sharding: Any = None,
-        memory: int | float | str = "auto",
-        threads: int | None = None,
-        nulls: Nulls = "error",
-        sparse_names: Sequence[str] | None = None,
-        sparse_max: Mapping[str, int] | None = None,
-        sparse_as_dense: bool = True,
-        pad: Mapping[str, int] | None = None,
-        last: Last | None = None,
-        elastic: int | None = None,
-        weights: Weights | None = None,
-        balance: str | None = None,
-        cache: str | PathLike[str] | None = None,
-        cache_size: int | float | str | None = None,
-        workflow: Prepares | None = None,
+        **options: Unpack[SparseDictOptions],
     ) -> None:
-        dataset = opened(dataset, workflow)
-        if not sparse_as_dense:
+        dataset = opened(dataset, options["workflow"])
+        if not options["sparse_as_dense"]:
             raise ArgumentError("sparse_as_dense=False, but a batch for JAX is dense; leave it out")
         if sharding is not None:
             _check_shards(sharding, batch_size)
-        last, shapes = last_batch(last, drop_last, "pad"), declared_shapes(dataset)
-        self._form = DictBatches(
-            shapes,
-            columns,
-            targets,
-            nulls=nulls,
-            narrow=is_narrow(),
-            padded=last == "pad",
-            weight=sample_weight,
-        )
-        stream = Stream(
+        last, shapes = last_batch(options["last"], drop_last, "pad"), declared_shapes(dataset)
+        chosen = DictBatches(shapes, options, narrow=is_narrow(), padded=last == "pad")
+        stream = open_stream(
             dataset,
-            self._form.selection,
+            chosen.selection,
+            options,
             batch_size=batch_size,
             shuffle=shuffle,
-            seed=seed,
             seed_fn=seed_fn,
-            last=last,
-            memory=memory,
-            threads=threads,
             parts_per_chunk=parts_per_chunk,
-            ranks=_ranks(global_size, global_rank),
-            elastic=elastic,
-            weights=weights,
-            balance=balance,
-            cache=open_cache(cache, cache_size),
+            ranks=given_ranks(global_size, global_rank, _processes),
+            last=last,
+            elastic=options["elastic"],
             column_major=sharding is None,  # which spreads rows, so it wants them whole
         )
         self._open(dataset, stream)
         self.sharding = sharding
         make = JaxTensors(
-            self._form.selection.layout.matrices, upright=False, sharding=sharding, mask=MASK if last == "pad" else None
+            chosen.selection.layout.matrices,
+            keep_dims=False,
+            sharding=sharding,
+            mask=MASK if last == "pad" else None,
         )
-        limits = checked_limits(shapes.schema, sparse_names, sparse_max, True, pad, shapes.sizes)
-        self._form.attach(make, Lists(limits, "offsets"))
-        self._transforms = checked_transforms(transforms)
-        self._input_schema = dataset.schema[self._form.columns]
-        self.feature_names, self.target_names = self._form.feature_names, self._form.target_names
-
-    def _narrowing(self, schema: Schema) -> dict[str, Any]:
-        return dict_arguments(schema, self.target_names, self._form.weight)
+        limits = checked_limits(shapes, options["pad"], options["sparse_names"], options["sparse_max"], True)
+        self._deliver(chosen, make, Lists(limits), transforms)
 
     def _epoch_batches(self) -> Iterator[Any]:
-        return self._stream.track(_ahead(self._batches(self._stream.batches())))
-
-    def _tensors(self, batch: Batch) -> Any:
-        features, *rest = self._form.tensors(batch)
-        for transform in self._transforms:
-            features = transformed(transform, features)
-        return features, *rest
+        return self._stream.track(prefetch(self._batches(self._stream.batches()), PREFETCH))
 
 
 def _check_shards(sharding: Any, rows: int) -> None:
@@ -158,24 +108,6 @@ def _check_shards(sharding: Any, rows: int) -> None:
         raise ArgumentError(f"batch_size={rows} cannot be spread: {error}; wanted a multiple of the shards") from error
 
 
-def _ahead(batches: Iterator[Any]) -> Iterator[Any]:
-    """Pass batches on; two more are already on their way to the device. JAX copies and computes while we go on."""
-    try:
-        waiting: deque[Any] = deque()
-        for batch in batches:
-            waiting.append(batch)
-            if len(waiting) > AHEAD:
-                yield waiting.popleft()
-        while waiting:
-            yield waiting.popleft()
-    finally:
-        cast("Any", batches).close()
-
-
-def _ranks(size: int | None, rank: int | None) -> Ranks:
-    """The number of processes and this one's: as given, else as `jax.distributed` has them when an epoch begins."""
-    return _processes if size is None and rank is None else given_ranks(size, rank)
-
-
 def _processes() -> tuple[int, int]:
+    """The number of processes and this one's, as `jax.distributed` has them."""
     return (jax.process_count(), jax.process_index()) if jax.distributed.is_initialized() else (1, 0)

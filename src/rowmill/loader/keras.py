@@ -1,7 +1,7 @@
 """Batches for Keras 3 on any of its backends: tensors of the backend in use, and TensorFlow only if that is the one.
 
-`KerasSequenceLoader` and `KerasSequenceValidater` are what NVTabular's users know, `Loader` the modern form. All are
-thin: `_keras.loaders` has the settings, `_keras.keras_loader` the way Keras asks, `rowmill.feed` does the rest.
+`KerasSequenceLoader` and `KerasSequenceValidater` are what NVTabular's users know; `Loader` gives dicts of columns. All
+are thin: `_keras.loaders` has the settings, `_keras.keras_loader` what Keras calls, `rowmill.feed` does the rest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ except ImportError as error:
 
 from rowmill.errors import DtypeError
 from rowmill.feed.memory.block import Matrix
-from rowmill.loader._base.lists import Form
+from rowmill.loader._base.lists import ListFormat
 from rowmill.loader._base.tensors import NumpyTensors, Tensors
 from rowmill.loader._keras.feature_workflow import make_feature_column_workflow
 from rowmill.loader._keras.loaders import BackendLoader, DictLoader, SequenceLoader
@@ -30,26 +30,26 @@ __all__ = ["KerasSequenceLoader", "KerasSequenceValidater", "Loader", "make_feat
 class KerasBackend(BackendLoader):
     """Tensors of the backend that Keras runs on."""
 
-    def _make(self, matrices: Sequence[Matrix], *, upright: bool, device: Any) -> Tensors:
+    def _make(self, matrices: Sequence[Matrix], *, keep_dims: bool, device: Any) -> Tensors:
         backend = keras.backend.backend()
         if backend == "tensorflow":
             from rowmill.loader._tf.tensors import FromGenerator, TfTensors
 
-            self._cheap = FromGenerator(matrices, upright=upright)
-            return TfTensors(matrices, upright=upright, device=device)
+            self._fit_tensors = FromGenerator(matrices, keep_dims=keep_dims)
+            return TfTensors(matrices, keep_dims=keep_dims, device=device)
         if backend == "torch":
-            from rowmill.loader._torch.tensors import TorchTensors
+            from rowmill.loader._torch.tensors import KerasTorchTensors
 
-            return TorchTensors(matrices, upright=upright)
+            return KerasTorchTensors(matrices, keep_dims=keep_dims)
         if backend == "jax":
             from rowmill.loader._jax.tensors import ForCompiled, JaxTensors, on_cpu
 
             if on_cpu():  # where a compiled step takes NumPy arrays at less cost than it takes to make others of them
-                self._cheap = ForCompiled(matrices, upright=upright)
-            return JaxTensors(matrices, upright=upright)
-        return NumpyTensors(matrices, upright=upright)
+                self._fit_tensors = ForCompiled(matrices, keep_dims=keep_dims)
+            return JaxTensors(matrices, keep_dims=keep_dims)
+        return NumpyTensors(matrices, keep_dims=keep_dims)
 
-    def _wants_columns(self) -> bool:
+    def _wants_column_major(self) -> bool:
         return bool(keras.backend.backend() != "torch")
 
     def _asked_in_main(self) -> bool:
@@ -69,16 +69,16 @@ class KerasSequenceLoader(KerasBackend, SequenceLoader, keras.utils.PyDataset):
     List columns are ragged on TensorFlow, and `name__values` and `name__offsets` elsewhere.
     """
 
-    def _make(self, matrices: Sequence[Matrix], *, upright: bool, device: Any) -> Tensors:
-        strings, backend = self._form.selection.layout.objects, keras.backend.backend()
+    def _make(self, matrices: Sequence[Matrix], *, keep_dims: bool, device: Any) -> Tensors:
+        strings, backend = self._format.selection.layout.objects, keras.backend.backend()
         if strings and backend != "tensorflow":
             raise DtypeError(
                 f"column {strings[0]!r} holds strings, and Keras on {backend} takes numbers; encode it first "
                 f"(Categorify), or use Loader, which passes strings through as NumPy arrays"
             )
-        return super()._make(matrices, upright=upright, device=device)
+        return super()._make(matrices, keep_dims=keep_dims, device=device)
 
-    def _lists(self) -> Form:
+    def _lists(self) -> ListFormat:
         return "ragged" if keras.backend.backend() == "tensorflow" else "offsets"
 
 

@@ -1,7 +1,7 @@
-"""Batches as TensorFlow tensors: `KerasSequenceLoader`, which NVTabular's users know, and `Loader`, the modern form.
+"""Batches as TensorFlow tensors: `KerasSequenceLoader`, which NVTabular's users know, and `Loader`, dicts of columns.
 
 Both are datasets of `tf.keras`, which is Keras 3, or Keras 2 if `TF_USE_LEGACY_KERAS=1` says so. All are thin:
-`_keras.loaders` has the settings, `_keras.keras_loader` the way Keras asks, `rowmill.feed` does the rest. On import,
+`_keras.loaders` has the settings, `_keras.keras_loader` what Keras calls, `rowmill.feed` does the rest. On import,
 a GPU's memory is limited to what `TF_MEMORY_ALLOCATION` says.
 """
 
@@ -17,7 +17,7 @@ except ImportError as error:
     raise ImportError("rowmill.loader.tensorflow needs TensorFlow; pip install 'rowmill[tensorflow]'") from error
 
 from rowmill.feed.memory.block import Matrix
-from rowmill.loader._base.lists import Form
+from rowmill.loader._base.lists import ListFormat
 from rowmill.loader._base.tensors import Tensors
 from rowmill.loader._keras.feature_workflow import make_feature_column_workflow
 from rowmill.loader._keras.loaders import BackendLoader, DictLoader, SequenceLoader
@@ -36,13 +36,13 @@ _IS_LEGACY = not hasattr(tf.keras.utils, "PyDataset")
 class TensorFlowBackend(BackendLoader):
     """Tensors of TensorFlow, for iteration, for Keras and for `tf.data`."""
 
-    _AHEAD = 16 if _IS_LEGACY else 0  # Keras 2 asks from a pool of threads if `fit` is given workers
+    _REORDER_WINDOW = 16 if _IS_LEGACY else 0  # Keras 2 asks from a pool of threads if `fit` is given workers
 
-    def _make(self, matrices: Sequence[Matrix], *, upright: bool, device: Any) -> Tensors:
-        self._cheap = FromGenerator(matrices, upright=upright)
-        return TfTensors(matrices, upright=upright, device=device)
+    def _make(self, matrices: Sequence[Matrix], *, keep_dims: bool, device: Any) -> Tensors:
+        self._fit_tensors = FromGenerator(matrices, keep_dims=keep_dims)
+        return TfTensors(matrices, keep_dims=keep_dims, device=device)
 
-    def _wants_columns(self) -> bool:
+    def _wants_column_major(self) -> bool:
         return True
 
     def _asked_in_main(self) -> bool:
@@ -57,19 +57,19 @@ class TensorFlowBackend(BackendLoader):
 
     def to_tf_dataset(self) -> Any:
         """A `tf.data.Dataset` of the batches; each iteration of it is one epoch of this loader."""
-        layout = self._form.selection.layout
-        if self._stream.last == "short" and not self._maps and not layout.variable:
-            upright = isinstance(self, SequenceLoader)
+        layout = self._format.selection.layout
+        if self._stream.last == "short" and not self._has_functions and not layout.variable:
+            keep_dims = isinstance(self, SequenceLoader)
             return of_matrices(
-                lambda: self._stream.track(self._stream.batches()), self._form, self._left(), upright=upright
+                lambda: self._stream.track(self._stream.batches()), self._format, self._left(), keep_dims=keep_dims
             )
         sample = self.peek()
         parts = 1 if len(sample) == 2 and sample[1] is None else len(sample)  # tf.data has no None
 
         def batches() -> Iterator[Any]:
-            return (batch[:parts] for batch in self._stream.track(self._cheaply()))
+            return (batch[:parts] for batch in self._stream.track(self._fit_batches()))
 
-        constant = self._stream.last != "short" and not self._maps and not layout.ragged
+        constant = self._stream.last != "short" and not self._has_functions and not layout.ragged
         rows = self._stream.batch_size if constant else None
         return as_dataset(batches, sample[:parts], self._left(), rows=rows)
 
@@ -80,30 +80,26 @@ class KerasSequenceLoader(TensorFlowBackend, SequenceLoader, tf.keras.utils.Sequ
     `paths_or_dataset`: files, a folder, a pattern or a `Dataset`. Columns are named by `feature_columns` (of
     `tf.feature_column`), or by `cat_names` and `cont_names`, or by the schema's tags. Ids are int64 (`index_dtype`),
     numbers and labels float32, strings `tf.string`. Lists of fixed length are `[N, width]`; other lists are
-    `RaggedTensor`s, or `name__values` and `name__offsets` with `lists="offsets"`; those in `sparse_names` are sparse
-    `[N, sparse_max[name]]`, or dense if `sparse_as_dense`, padded with zeros (with -1 for `feature_columns`, to which
-    that is no id). Several labels are a tuple. With `last="pad"` all batches have the same size, and a third part
-    weighs padding with 0.
+    `RaggedTensor`s, or `name__values` and `name__offsets` with `lists="offsets"`; those in `sparse_names` are sparse,
+    or dense if `sparse_as_dense`, padded with zeros (with -1 for `feature_columns`, to which that is no id). Several
+    labels are a tuple. With `last="pad"` all batches have the same size, and a third part weighs padding rows with 0.
 
-    `buffer_size` (or `memory`) is a fraction of this machine's memory or a size ("2GB"), and bounds everything between
-    the files and the model. `shuffle`, `seed`, `seed_fn`, `parts_per_chunk`, `global_size`, `global_rank`, `nulls`,
-    `elastic`, `weights` and `balance` are as in `rowmill.loader.torch`.
+    `buffer_size` is NVTabular's name of `memory`. `help(KerasSequenceLoader.__init__)` explains the settings.
 
     `loader[i]` is batch i of this epoch's plan. While Keras goes through an epoch the batches come in the plan's order,
-    whatever order `fit` shuffles its indices to: see `keras_stream.KerasStream`.
+    whatever order `fit` shuffles its indices to: see `_keras.keras_loader.KerasStream`.
     """
 
-    def _lists(self) -> Form:
+    def _lists(self) -> ListFormat:
         return "ragged"
 
 
 class Loader(TensorFlowBackend, DictLoader, tf.keras.utils.Sequence):
     """Batches `(features, target)`: a dict of tensors `[N]`, each column in its own dtype and in the order given.
 
-    As `rowmill.loader.torch.Loader`: without `columns` all columns of the schema, `targets` by default those tagged
-    TARGET, list columns as `name__values` and `name__offsets` (or `RaggedTensor`s, with `lists="ragged"`), lists of
-    fixed length as `[N, length]`, strings as `tf.string`, nulls as `nulls` says. A dataset of Keras as well: see
-    `KerasSequenceLoader`.
+    List columns come as `name__values` and `name__offsets` (or `RaggedTensor`s, with `lists="ragged"`), lists of fixed
+    length as `[N, length]`, strings as `tf.string`. A dataset of Keras as well: see `KerasSequenceLoader`.
+    `help(Loader.__init__)` explains the settings.
     """
 
 

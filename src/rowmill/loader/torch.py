@@ -6,8 +6,7 @@ All are thin: they choose columns and a batch format; `rowmill.feed` does the re
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from os import PathLike
-from typing import Any, Literal, cast
+from typing import Any, Literal, Unpack, cast
 
 try:
     import torch
@@ -17,30 +16,30 @@ except ImportError as error:
 
 from rowmill.errors import ArgumentError, ColumnError
 from rowmill.feed.memory.block import Batch
-from rowmill.feed.order.plan import Last
-from rowmill.feed.order.weighted_sampling import Weights
-from rowmill.feed.pack.selection import Nulls, Selector
-from rowmill.feed.run.stream import Shuffle, Stream, Table
+from rowmill.feed.pack.selection import Selector
+from rowmill.feed.run.stream import Shuffle, Table
 from rowmill.loader._base.arguments import (
     MASK,
-    Prepares,
-    checked_transforms,
+    given_ranks,
     last_batch,
     named_or_tagged,
     names_of,
     opened,
-    transformed,
+    torch_process_group,
 )
+from rowmill.loader._base.batch_formats import DictBatches
 from rowmill.loader._base.declared_shapes import declared_shapes
-from rowmill.loader._base.dict_columns import DictColumns, weight_column
-from rowmill.loader._base.init_arguments import keep_arguments
-from rowmill.loader._base.lists import check_made_names, checked_limits
-from rowmill.loader._base.narrow_columns import dict_arguments, group_arguments
+from rowmill.loader._base.dict_columns import weight_column
+from rowmill.loader._base.dict_loader import DictBatchLoader, Transforms
+from rowmill.loader._base.init_arguments import with_options
+from rowmill.loader._base.lists import Lists, checked_limits
+from rowmill.loader._base.narrow_columns import group_arguments
+from rowmill.loader._base.open_stream import open_stream
+from rowmill.loader._base.options import MatrixOptions, SparseDictOptions
 from rowmill.loader._torch.cuda import as_tensor
-from rowmill.loader._torch.list_tensors import ListTensors
-from rowmill.loader._torch.torch_loader import TorchStream, torch_ranks
+from rowmill.loader._torch.tensors import TorchTensors
+from rowmill.loader._torch.torch_loader import TorchStream
 from rowmill.schema import Schema, Tags
-from rowmill.store.cache.table_cache import open_cache
 
 __all__ = ["MASK", "DLDataLoader", "Loader", "TorchAsyncItr"]
 
@@ -50,19 +49,12 @@ class TorchAsyncItr(TorchStream):
 
     Columns of each group stand in lexicographic order (`cat_names`, `cont_names`, `label_names` say it), and a group
     without columns is None. With list columns `x_cat` is `(scalars or None, {name: (values, offsets)})`, where
-    `offsets` `[N, 1]` are the starts of the rows; those in `pad={"genres": 20}` are dense `[N, 20]`, filled up with
-    zeros; those in `sparse_names` are sparse `[N, sparse_max[name]]` tensors, or dense if `sparse_as_dense`. Groups not
-    given are taken from the schema's tags. With `sample_weight`, the name of a column, a batch has a fourth part: its
-    float32 values `[N]`.
-
-    `seed` (or `seed_fn`, called once an epoch) and the epoch decide the order; no global generator is used or changed.
-    `memory` bounds everything between the files and the training loop; `parts_per_chunk` partitions of the dataset's
-    `part_size` are shuffled together if it has one, else as many rows as fit. `index_dtype="int32"` halves the bytes of
-    ids. `nulls` says what becomes of nulls: "error", a fill value, or a dict of these by column. `workflow` is applied
-    by the reading threads. `cache`: a folder (or "auto") in which the first epoch leaves its rows for the later ones.
+    `offsets` `[N, 1]` are the starts of the rows; those in `pad` are dense, and those in `sparse_names` sparse. Groups
+    not given are taken from the schema's tags. With `sample_weight` a batch has a fourth part: the weights `[N]`.
+    `help(TorchAsyncItr.__init__)` explains the settings.
     """
 
-    @keep_arguments
+    @with_options()
     def __init__(
         self,
         dataset: Table,
@@ -80,24 +72,10 @@ class TorchAsyncItr(TorchStream):
         sparse_names: Sequence[str] | None = None,
         sparse_max: Mapping[str, int] | None = None,
         sparse_as_dense: bool = False,
-        *,
-        seed: int = 0,
-        memory: int | float | str = "auto",
-        threads: int | None = None,
-        nulls: Nulls = "error",
-        index_dtype: Any = "int64",
-        pad: Mapping[str, int] | None = None,
-        sample_weight: str | None = None,
-        last: Last = "short",
-        elastic: int | None = None,
-        weights: Weights | None = None,
-        balance: str | None = None,
-        cache: str | PathLike[str] | None = None,
-        cache_size: int | float | str | None = None,
-        workflow: Prepares | None = None,
+        **options: Unpack[MatrixOptions],
     ) -> None:
-        dataset = opened(dataset, workflow)
-        shapes = declared_shapes(dataset)
+        dataset = opened(dataset, options["workflow"])
+        shapes, sample_weight = declared_shapes(dataset), options["sample_weight"]
         schema = shapes.schema
         self.cat_names = sorted(named_or_tagged(cats, schema, Tags.CATEGORICAL))
         self.cont_names = sorted(named_or_tagged(conts, schema, Tags.CONTINUOUS))
@@ -107,37 +85,33 @@ class TorchAsyncItr(TorchStream):
                 "Neither Categorical or Continuous columns were found by the dataloader. "
                 "Name them with cats= and conts=, or tag them in the dataset's schema"
             )
-        self._lists = ListTensors(checked_limits(schema, sparse_names, sparse_max, sparse_as_dense, pad, shapes.sizes))
+        self._lists = Lists(checked_limits(shapes, options["pad"], sparse_names, sparse_max, sparse_as_dense))
         self.weight_name = weight_column(schema, sample_weight, (*self.cat_names, *self.cont_names), self.label_names)
-        selector = Selector(schema, nulls, masks=False, nested=shapes.nested)
+        selector = Selector(schema, options["nulls"], masks=False, nested=shapes.nested)
         shapes.check([*self.cat_names, *self.cont_names, *self.label_names])
-        selector.matrix("cats", self.cat_names, index_dtype, integers=True)
+        selector.matrix("cats", self.cat_names, options["index_dtype"], integers=True)
         selector.matrix("conts", self.cont_names, "float32")
         selector.matrix("labels", self.label_names, "float32")
         selector.matrix("weights", [] if sample_weight is None else [sample_weight], "float32")
         selection = selector.selection()
-        self._places = {matrix.name: index for index, matrix in enumerate(selection.layout.matrices)}
+        self._make = TorchTensors(selection.layout.matrices)
+        self._matrix_index = {matrix.name: index for index, matrix in enumerate(selection.layout.matrices)}
         ragged = set(selection.layout.ragged)
         self._cat_lists = [name for name in self.cat_names if name in ragged]
         self._cont_lists = [name for name in self.cont_names if name in ragged]
         if bad := [name for name in self.label_names if name in ragged]:
             raise ColumnError(f"label {bad[0]!r} is a list column; wanted one number a row")
-        stream = Stream(
+        stream = open_stream(
             dataset,
             selection,
+            options,
             batch_size=batch_size,
             shuffle=shuffle,
-            seed=seed,
             seed_fn=seed_fn,
-            last=last_batch(last, drop_last),
-            memory=memory,
-            threads=threads,
             parts_per_chunk=parts_per_chunk,
-            ranks=torch_ranks(global_size, global_rank),
-            elastic=elastic,
-            weights=weights,
-            balance=balance,
-            cache=open_cache(cache, cache_size),
+            ranks=given_ranks(global_size, global_rank, torch_process_group),
+            last=last_batch(options["last"], drop_last),
+            elastic=options["elastic"],
         )
         super().__init__(dataset, stream, device)
         self.parts_per_chunk = parts_per_chunk
@@ -161,37 +135,34 @@ class TorchAsyncItr(TorchStream):
         return (*inputs, labels) if weights is None else (*inputs, labels, weights.squeeze(1))
 
     def _matrix(self, batch: Batch, group: str) -> torch.Tensor | None:
-        place = self._places.get(group)
-        return None if place is None else as_tensor(batch.matrices[place])
+        index = self._matrix_index.get(group)
+        return None if index is None else as_tensor(batch.matrices[index])
 
     def _inputs(self, batch: Batch, group: str, lists: Sequence[str]) -> Any:
         scalars = self._matrix(batch, group)
         if not lists:
             return scalars
-        ragged = {}
+        ragged: dict[str, Any] = {}
         for name in lists:
-            values, offsets = map(as_tensor, batch.ragged[name])
-            sparse = self._lists.convert(name, values, offsets, batch.padding)
-            ragged[name] = (values, offsets[:-1].unsqueeze(1)) if sparse is None else sparse
+            if name in self._lists.limits.longest:
+                ragged[name] = self._lists.limited(name, batch.ragged[name], self._make, batch.padding)
+            else:
+                values, offsets = map(as_tensor, batch.ragged[name])
+                ragged[name] = (values, offsets[:-1].unsqueeze(1))
         return scalars, ragged
 
 
-class Loader(TorchStream):
+class Loader(DictBatchLoader, TorchStream):
     """Batches `(features, target)`: a dict of tensors `[N]`, each column in its own dtype and in the order given.
 
     List columns come as `name__values` and `name__offsets` (`N + 1` of them), lists of fixed length as `[N, length]`,
-    strings as NumPy arrays of objects. Without `columns` all columns of the schema are delivered; `targets` (by default
-    those tagged TARGET) make up the target: None, a tensor, or a dict if there are several; booleans become float32,
-    which losses take. With `sample_weight`, the name of a column, a batch is `(features, target, weight)`. `pad`: how
-    long list columns are made, `{"genres": 20}`: dense tensors `[N, 20]`, filled up with zeros. `nulls` may be "error",
-    "mask" (a bool tensor `name__null` beside each feature), a fill value, or a dict of these by column; the mask of a
-    target, asked for by its name, makes the target a dict of the two. `transforms` are
-    functions from features to features, applied in the training loop; `workflow` is applied by the reading threads.
-    `cache`: a folder (or "auto") in which the first epoch leaves its rows for the later ones. With
-    `batch_format="tensordict"` a batch is one `TensorDict` of features and targets, list columns as nested tensors.
+    strings as NumPy arrays of objects. With `sample_weight` a batch is `(features, target, weight)`; with
+    `batch_format="tensordict"` it is one `TensorDict` of features and targets, list columns as nested tensors.
+    `transforms` are functions from features to features, applied in the training loop. `help(Loader.__init__)` explains
+    the settings.
     """
 
-    @keep_arguments
+    @with_options()
     def __init__(
         self,
         dataset: Table,
@@ -202,104 +173,49 @@ class Loader(TorchStream):
         global_size: int | None = None,
         global_rank: int | None = None,
         drop_last: bool = False,
-        transforms: Sequence[Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
+        transforms: Transforms | None = None,
         device: Any = None,
         *,
-        columns: Sequence[str] | None = None,
-        targets: str | Sequence[str] | None = None,
-        sample_weight: str | None = None,
-        seed: int = 0,
-        memory: int | float | str = "auto",
-        threads: int | None = None,
-        nulls: Nulls = "error",
-        sparse_names: Sequence[str] | None = None,
-        sparse_max: Mapping[str, int] | None = None,
-        sparse_as_dense: bool = False,
-        pad: Mapping[str, int] | None = None,
-        last: Last = "short",
-        elastic: int | None = None,
-        weights: Weights | None = None,
-        balance: str | None = None,
-        cache: str | PathLike[str] | None = None,
-        cache_size: int | float | str | None = None,
         batch_format: Literal["tuple", "tensordict"] = "tuple",
-        workflow: Prepares | None = None,
+        **options: Unpack[SparseDictOptions],
     ) -> None:
-        dataset = opened(dataset, workflow)
+        dataset = opened(dataset, options["workflow"])
         if batch_format not in ("tuple", "tensordict"):
             raise ArgumentError(f"batch_format={batch_format!r}; wanted 'tuple' or 'tensordict'")
-        self.batch_format, shapes = batch_format, declared_shapes(dataset)
-        schema = shapes.schema
-        self._chosen = DictColumns(shapes, columns, targets, sample_weight, nulls)
-        self.feature_names, self.target_names = self._chosen.features, self._chosen.targets
-        self._transforms = checked_transforms(transforms)
-        self._lists = ListTensors(checked_limits(schema, sparse_names, sparse_max, sparse_as_dense, pad, shapes.sizes))
-        selection = self._chosen.selection
-        stream = Stream(
+        shapes, last = declared_shapes(dataset), last_batch(options["last"], drop_last)
+        chosen = DictBatches(shapes, options, padded=last == "pad")
+        limits = checked_limits(
+            shapes, options["pad"], options["sparse_names"], options["sparse_max"], options["sparse_as_dense"]
+        )
+        stream = open_stream(
             dataset,
-            selection,
+            chosen.selection,
+            options,
             batch_size=batch_size,
             shuffle=shuffle,
-            seed=seed,
             seed_fn=seed_fn,
-            last=last_batch(last, drop_last),
-            memory=memory,
-            threads=threads,
             parts_per_chunk=parts_per_chunk,
-            ranks=torch_ranks(global_size, global_rank),
-            elastic=elastic,
-            weights=weights,
-            balance=balance,
-            cache=open_cache(cache, cache_size),
+            ranks=given_ranks(global_size, global_rank, torch_process_group),
+            last=last,
+            elastic=options["elastic"],
         )
         super().__init__(dataset, stream, device)
-        self._input_schema = dataset.schema[self._chosen.columns]
-        self._layout = selection.layout
-        ragged = [name for name in self._layout.ragged if name not in self._lists.limits.longest]
-        mask = MASK if self._stream.last == "pad" else None
-        check_made_names(self._chosen.order, ragged, mask, self.target_names)
-
-    def _narrowing(self, schema: Schema) -> dict[str, Any]:
-        return dict_arguments(schema, self.target_names, self._chosen.weight)
+        mask = MASK if last == "pad" else None
+        make = TorchTensors(chosen.selection.layout.matrices, mask=mask, device=self.device)
+        self._deliver(chosen, make, Lists(limits), transforms)
+        self.batch_format = batch_format
 
     def _tensors(self, batch: Batch) -> Any:
-        found: dict[str, Any] = {}
-        for matrix, array in zip(self._layout.matrices, batch.matrices, strict=True):
-            tensor = as_tensor(array)
-            if matrix.widths:
-                found.update(zip(matrix.columns, torch.split(tensor, list(matrix.widths), dim=1), strict=True))
-            else:
-                found.update(zip(matrix.columns, tensor.unbind(1), strict=True))
-        found.update(batch.objects)
-        features: dict[str, Any] = {}
-        for name in self._chosen.order:
-            if name in batch.ragged:
-                values, offsets = map(as_tensor, batch.ragged[name])
-                sparse = self._lists.convert(name, values, offsets, batch.padding)
-                if sparse is None:
-                    features[name + "__values"], features[name + "__offsets"] = values, offsets
-                else:
-                    features[name] = sparse
-            else:
-                features[name] = found[name]
-        for name, size in self._chosen.sizes.items():
-            features[name] = features[name].reshape(-1, *size)
-        everything = {**found, **features}
-        features, target = self._chosen.split(features)
-        if self._stream.last == "pad":
-            rows = torch.arange(batch.rows, device=self.device)
-            features[MASK] = rows < batch.rows - batch.padding
-        for transform in self._transforms:
-            features = transformed(transform, features)
-        if self.batch_format == "tensordict":
-            from rowmill.loader.tensordict import as_tensordict
+        made = super()._tensors(batch)
+        if self.batch_format == "tuple":
+            return made
+        from rowmill.loader.tensordict import as_tensordict
 
-            names = [*self.target_names, *self._chosen.target_masks, self._chosen.weight]
-            others = {name: everything[name] for name in names if name is not None}
-            return as_tensordict(features, others, batch.rows, self.input_schema)
-        if self._chosen.weight is not None:
-            return features, target, found[self._chosen.weight]
-        return features, target
+        features, target, *weight = made
+        others = target if isinstance(target, dict) else dict.fromkeys(self.target_names, target)
+        if self._format.weight is not None:
+            others = {**others, self._format.weight: weight[0]}
+        return as_tensordict(features, others, batch.rows, self.input_schema)
 
 
 class DLDataLoader(DataLoader[Any]):

@@ -99,7 +99,7 @@ def test_turned_memory_is_aligned_and_lent_once():
 def test_arrays_that_are_not_aligned_are_copied_and_do_not_abort():
     from rowmill.loader._tf.tensors import TfTensors
 
-    make, room = TfTensors((), upright=True), np.arange(100, dtype=np.int64)
+    make, room = TfTensors((), keep_dims=True), np.arange(100, dtype=np.int64)
     for start in range(16):
         assert make.array(room[start:]).numpy().tolist() == list(range(start, 100))
     assert make.array(room[::2]).numpy().tolist() == list(range(0, 100, 2))

@@ -1,7 +1,9 @@
-"""What users type, brought to one form: the table, the names of columns, transforms, nulls. Called by all loaders."""
+"""Arguments as users write them, checked and normalised: the table, names of columns, ranks, transforms. Called by all
+loaders."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Protocol
 
@@ -12,6 +14,7 @@ from rowmill.feed.order.ranks import Ranks, fixed_ranks
 from rowmill.schema import Schema, Tags
 
 MASK = "__mask"  # with last="pad": which rows of a batch are real
+ONE_RANK = fixed_ranks(1, 0)
 
 
 class Prepares(Protocol):
@@ -47,11 +50,21 @@ def opened(
     return workflow.transform(table)
 
 
-def given_ranks(size: int | None, rank: int | None) -> Ranks:
-    """The number of ranks and this one's: as given, or 1 and 0."""
+def given_ranks(size: int | None, rank: int | None, found: Ranks = ONE_RANK) -> Ranks:
+    """The number of ranks and this one's: as given, else as `found` tells when an epoch begins."""
+    if size is None and rank is None:
+        return found
     if size is not None and size > 1 and rank is None:
         raise ArgumentError(f"global_size={size} without global_rank; wanted both, or every rank would be the first")
     return fixed_ranks(1 if size is None else size, 0 if rank is None else rank)
+
+
+def torch_process_group() -> tuple[int, int]:
+    """World size and rank of PyTorch's process group, where the program has one. PyTorch is not loaded for this."""
+    group = sys.modules.get("torch.distributed")
+    if group is not None and group.is_available() and group.is_initialized():
+        return group.get_world_size(), group.get_rank()
+    return 1, 0
 
 
 def last_batch(last: Last | None, drop_last: bool, default: Last = "short") -> Last:

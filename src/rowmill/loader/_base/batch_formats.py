@@ -1,7 +1,8 @@
-"""The two forms of a batch for Keras, TensorFlow and JAX, whatever the framework: which columns, in which shapes.
+"""Batch formats, whatever the framework: which columns a batch has, in which shapes and dtypes.
 
-`SequenceBatches` is what `KerasSequenceLoader`'s users know, `DictBatches` the modern form. Comes in: a schema, names
-and settings. Goes out: a `Selection` for the stream, and a function from `Batch` to tensors. Called by the loaders.
+`SequenceBatches` is the format of `KerasSequenceLoader`, `DictBatches` that of every `Loader`. Comes in: a schema,
+names and settings. Goes out: a `Selection` for the stream, and a function from `Batch` to tensors. Called by the
+loaders.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from rowmill.loader._base.arguments import MASK, named_or_tagged
 from rowmill.loader._base.declared_shapes import DeclaredShapes
 from rowmill.loader._base.dict_columns import DictColumns, weight_column
 from rowmill.loader._base.lists import Lists, check_made_names
+from rowmill.loader._base.options import DictOptions
 from rowmill.loader._base.tensors import Tensors
 from rowmill.schema import Schema, Tags
 
@@ -69,11 +71,12 @@ class SequenceBatches:
         self._names = (*self.cat_names, *self.cont_names)
 
     def attach(self, make: Tensors, lists: Lists) -> None:
-        """Say how tensors are made."""
+        """Say how tensors are made. Called once, when the layout of the stream is known."""
         self._make, self._lists = make, lists
         check_made_names(self._names, lists.as_offsets(self.selection.layout.ragged))
 
     def tensors(self, batch: Batch, make: Tensors | None = None) -> tuple[Any, ...]:
+        """The batch in this format, as tensors of the framework, or as `make` makes them."""
         make = make or self._make
         found = make.columns(batch)
         labels = tuple(found[name] for name in self._label_columns)
@@ -109,15 +112,12 @@ class DictBatches:
     def __init__(
         self,
         shapes: DeclaredShapes,
-        columns: Sequence[str] | None,
-        targets: str | Sequence[str] | None,
+        options: DictOptions,
         *,
-        nulls: Nulls,
-        narrow: bool,
-        padded: bool,
-        weight: str | None = None,
+        narrow: bool = False,
+        padded: bool = False,
     ) -> None:
-        self._chosen = DictColumns(shapes, columns, targets, weight, nulls, narrow=narrow)
+        self._chosen = DictColumns(shapes, options, narrow=narrow)
         self.feature_names, self.target_names = self._chosen.features, self._chosen.targets
         self._padded = padded
         self.weight = self._chosen.weight
@@ -125,12 +125,13 @@ class DictBatches:
         self.columns = self._chosen.columns
 
     def attach(self, make: Tensors, lists: Lists) -> None:
-        """Say how tensors are made."""
+        """Say how tensors are made. Called once, when the layout of the stream is known."""
         self._make, self._lists = make, lists
         self.offset_columns = ragged = lists.as_offsets(self.selection.layout.ragged)
         check_made_names(self._chosen.order, ragged, MASK if self._padded else None, self.target_names)
 
     def tensors(self, batch: Batch, make: Tensors | None = None) -> tuple[Any, ...]:
+        """The batch in this format, as tensors of the framework, or as `make` makes them."""
         make = make or self._make
         found = make.columns(batch)
         features: dict[str, Any] = {}
@@ -182,4 +183,5 @@ def _checked_shapes(schema: Schema, shapes: Mapping[str, tuple[int, ...]]) -> di
 
 
 def _mask(batch: Batch) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """True for real rows, False for padding rows."""
     return np.arange(batch.rows) < batch.rows - batch.padding

@@ -13,6 +13,7 @@ from rowmill.errors import ArgumentError, ColumnError, DtypeError, closest
 from rowmill.feed.pack.selection import NULL_SUFFIX, Nulls, Selector
 from rowmill.loader._base.arguments import named_or_tagged, names_of
 from rowmill.loader._base.declared_shapes import DeclaredShapes
+from rowmill.loader._base.options import DictOptions
 from rowmill.schema import ColumnSchema, Schema, Tags
 
 
@@ -22,18 +23,9 @@ class DictColumns:
     Targets of booleans, and weights, are float32. A mask of a target's nulls belongs to the targets.
     """
 
-    def __init__(
-        self,
-        shapes: DeclaredShapes,
-        columns: Sequence[str] | None,
-        targets: str | Sequence[str] | None,
-        weight: str | None,
-        nulls: Nulls,
-        *,
-        narrow: bool = False,
-    ) -> None:
-        schema = shapes.schema
-        self.targets = named_or_tagged(targets, schema, Tags.TARGET)
+    def __init__(self, shapes: DeclaredShapes, options: DictOptions, *, narrow: bool = False) -> None:
+        schema, columns, weight = shapes.schema, options["columns"], options["sample_weight"]
+        self.targets = named_or_tagged(options["targets"], schema, Tags.TARGET)
         self.weight = weight_column(schema, weight, columns, self.targets)
         wanted = names_of(schema.column_names if columns is None else columns)
         self.features = [name for name in wanted if name not in self.targets and name != weight]
@@ -42,7 +34,7 @@ class DictColumns:
                 "Neither Categorical or Continuous columns were found by the dataloader. "
                 "Name some with columns=, or leave it out for all of them"
             )
-        policy = feature_masks(nulls, self.features, weight)
+        policy = feature_masks(options["nulls"], self.features, weight)
         names = [*self.features, *self.targets, *([] if weight is None else [weight])]
         selector = Selector(schema, policy, nested=shapes.nested)
         selector.check(names)

@@ -11,14 +11,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-
 from rowmill.errors import ArgumentError, ColumnError, closest
 from rowmill.feed.memory.block import Array
+from rowmill.loader._base.declared_shapes import DeclaredShapes
 from rowmill.loader._base.tensors import Tensors
 from rowmill.schema import Schema
 
-Form = Literal["ragged", "offsets"]
+ListFormat = Literal["ragged", "offsets"]
 LIST_ENDINGS = ("__values", "__offsets")  # of the two arrays of a list column
 
 
@@ -32,25 +31,25 @@ class Limits:
 
 
 def checked_limits(
-    schema: Schema,
-    names: Sequence[str] | None,
-    limits: Mapping[str, int] | None,
-    dense: bool,
-    pad: Mapping[str, int] | None = None,
-    sizes: Mapping[str, tuple[int, ...]] | None = None,
+    shapes: DeclaredShapes,
+    pad: Mapping[str, int] | None,
+    sparse_names: Sequence[str] | None = None,
+    sparse_max: Mapping[str, int] | None = None,
+    sparse_as_dense: bool = False,
 ) -> Limits:
-    """What `pad`, the older `sparse_names`, `sparse_max` and `sparse_as_dense`, and shapes of the schema ask for."""
-    sparse = _sparse_limits(schema, names, limits)
+    """The limits that the settings of these names ask for, and those of shapes that the schema declares."""
+    schema, sizes = shapes.schema, shapes.sizes
+    sparse = _sparse_limits(schema, sparse_names, sparse_max)
     padded = {name: _padded_length(schema, name, length) for name, length in _pairs(pad)}
     if both := [name for name in padded if name in sparse]:
         raise ArgumentError(f"{both[0]!r} is in pad and in sparse_names; wanted one of the two")
-    if both := [name for name in (*padded, *sparse) if name in (sizes or {})]:
+    if both := [name for name in (*padded, *sparse) if name in sizes]:
         raise ArgumentError(
             f"{both[0]!r} has a fixed shape in the schema, and is to be padded; leave one of the two out"
         )
-    exact = {name: math.prod(size) for name, size in (sizes or {}).items() if schema[name].is_list}
-    dense_names = frozenset([*padded, *(sparse if dense else ()), *exact])
-    return Limits({**sparse, **padded, **exact}, dense_names, sizes or {})
+    exact = {name: math.prod(size) for name, size in sizes.items() if schema[name].is_list}
+    dense_names = frozenset([*padded, *(sparse if sparse_as_dense else ()), *exact])
+    return Limits({**sparse, **padded, **exact}, dense_names, sizes)
 
 
 def _pairs(pad: Mapping[str, int] | None) -> list[tuple[str, int]]:
@@ -113,39 +112,40 @@ class Lists:
     """What becomes of the list columns of a batch."""
 
     limits: Limits
-    form: Form
+    format: ListFormat = "offsets"  # of columns without a limit
     fill: int = 0  # what dense rows are filled up with
 
     def tensors(self, name: str, column: tuple[Array, Array], make: Tensors, padding: int = 0) -> dict[str, Any]:
-        """One tensor under its name, or its values and offsets under two. `padding`: rows at the end that are none."""
-        values, offsets = column
+        """One tensor under its name, or its values and offsets under two. `padding`: padding rows at the end."""
         if name in self.limits.longest:
-            if name in self.limits.sizes:
-                check_sizes(name, np.diff(offsets), self.limits.sizes[name], padding)
-            return {name: self._limited(name, values, offsets, make)}
-        if self.form == "ragged":
-            return {name: make.ragged(values, offsets)}
+            return {name: self.limited(name, column, make, padding)}
+        if self.format == "ragged":
+            return {name: make.ragged(*column)}
         return dict(zip((name + ending for ending in LIST_ENDINGS), map(make.array, column), strict=True))
 
     def as_offsets(self, ragged: Sequence[str]) -> list[str]:
         """Those of these list columns that come as values and offsets."""
-        return [name for name in ragged if self.form == "offsets" and name not in self.limits.longest]
+        return [name for name in ragged if self.format == "offsets" and name not in self.limits.longest]
 
-    def _limited(self, name: str, values: Array, offsets: Array, make: Tensors) -> Any:
-        limit, lengths = self.limits.longest[name], np.diff(offsets)
+    def limited(self, name: str, column: tuple[Array, Array], make: Tensors, padding: int = 0) -> Any:
+        """A column with a limit as a tensor `[N, limit]`, or of the shape that the schema declares.
+
+        Values and offsets are NumPy arrays, or tensors of a batch that is on a GPU already.
+        """
+        (values, offsets), limit, size = column, self.limits.longest[name], self.limits.sizes.get(name)
+        lengths = offsets[1:] - offsets[:-1]
+        if size is not None:
+            _check_sizes(name, lengths, size, padding)
         longest = int(lengths.max()) if len(lengths) else 0
         if longest > limit:
-            raise too_long(name, longest, limit)
-        rows = np.repeat(np.arange(len(lengths)), lengths)
-        places = np.arange(len(values)) - np.repeat(offsets[:-1], lengths)
+            raise _too_long(name, longest, limit)
         if name not in self.limits.dense:
-            return make.sparse(np.stack([rows, places], axis=1), values, (len(lengths), limit))
-        padded = np.full((len(lengths), limit), self.fill, values.dtype)
-        padded[rows, places] = values
-        return make.rows(padded)
+            return make.sparse(values, offsets, limit)
+        padded = make.padded(values, offsets, limit, self.fill)
+        return padded if size is None else make.shaped(padded, (-1, *size))
 
 
-def check_sizes(name: str, lengths: Any, size: tuple[int, ...], padding: int) -> None:
+def _check_sizes(name: str, lengths: Any, size: tuple[int, ...], padding: int) -> None:
     """Refuse a batch with rows of another shape than the schema declares."""
     real = lengths[: len(lengths) - padding]
     if len(wrong := real[real != math.prod(size)]):
@@ -155,7 +155,7 @@ def check_sizes(name: str, lengths: Any, size: tuple[int, ...], padding: int) ->
         )
 
 
-def too_long(name: str, longest: int, limit: int) -> ArgumentError:
+def _too_long(name: str, longest: int, limit: int) -> ArgumentError:
     """The error for a row that does not fit into its tensor."""
     return ArgumentError(
         f"a row of {name!r} has {longest} values, and {limit} are allowed; raise the limit in pad= (or sparse_max=), "
@@ -163,13 +163,13 @@ def too_long(name: str, longest: int, limit: int) -> ArgumentError:
     )
 
 
-def checked_form(form: str | None, default: Form, make: Tensors) -> Form:
+def checked_list_format(lists: str | None, default: ListFormat, make: Tensors) -> ListFormat:
     """How list columns without a limit are delivered: as asked for, if the framework can, else by default."""
-    if form is None:
+    if lists is None:
         return default
-    if form == "offsets" or (form == "ragged" and make.ragged_name is not None):
-        return form  # type: ignore[return-value]
+    if lists == "offsets" or (lists == "ragged" and make.ragged_name is not None):
+        return lists  # type: ignore[return-value]
     raise ArgumentError(
-        f"lists={form!r}; wanted 'offsets' (two arrays, `name__values` and `name__offsets`)"
+        f"lists={lists!r}; wanted 'offsets' (two arrays, `name__values` and `name__offsets`)"
         + (f", or 'ragged' (a {make.ragged_name})" if make.ragged_name else "; this framework has no ragged tensors")
     )

@@ -18,6 +18,7 @@ from rowmill.feed.report.plan_report import PlanReport, explain
 from rowmill.feed.report.run_stats import RunReport
 from rowmill.feed.run.cache_protocol import as_rows
 from rowmill.feed.run.stream import Stream, Table
+from rowmill.loader._base.batch_iterators import first_batch, map_batches
 from rowmill.loader._base.narrow_columns import described
 from rowmill.schema import Schema
 from rowmill.sources.summary import column_rows
@@ -29,7 +30,7 @@ _Self = TypeVar("_Self", bound="Streamed")
 
 
 class Streamed(Displayed):
-    """An iterable over a `Stream`, whose batches become tensors in `_tensors`."""
+    """The base class of all loaders: an iterable over a `Stream`, whose batches become tensors in `_tensors`."""
 
     data: Table
     dataset: Table
@@ -101,15 +102,11 @@ class Streamed(Displayed):
     def peek(self) -> Any:
         """The first batch of the next epoch, which still begins with it."""
         with self._stream.unmoved():
-            batches = self._epoch_batches()
-            try:
-                return next(batches)
-            finally:
-                cast("Any", batches).close()
+            return first_batch(self._epoch_batches())
 
     def __getitem__(self, index: int) -> Any:
         """Batch `index` of the epoch that `epoch` names; its chunk alone is read."""
-        return self._mapped(self._tensors(self._stream.batch(operator.index(index))))
+        return self._finished(self._stream.batch(operator.index(index)))
 
     @property
     def input_schema(self) -> Schema:
@@ -157,7 +154,7 @@ class Streamed(Displayed):
     def take(self, rows: Any) -> Any:
         """Rows of the table by number (an array, a list, a slice or a mask), as one batch, from a complete store."""
         total = sum(fragment.rows for fragment in self._stream.fragments)
-        return self._mapped(self._tensors(self._stream.take(as_rows(rows, total))))
+        return self._finished(self._stream.take(as_rows(rows, total)))
 
     def build_cache(self: _Self) -> _Self:
         """Store all rows that are not stored yet, without training on them; returns this loader."""
@@ -226,7 +223,7 @@ class Streamed(Displayed):
 
     @property
     def padding(self) -> int:
-        """Rows at the end of the latest batch that stand for nothing: see `last="pad"`, and ranks without rows."""
+        """Rows at the end of the latest batch that are padding: see `last="pad"`, and ranks without rows."""
         return self._stream.stats.padding
 
     @property
@@ -253,11 +250,11 @@ class Streamed(Displayed):
         return self._stream.find_ranks()[1]
 
     def _batches(self, batches: Iterator[Batch]) -> Iterator[Any]:
-        try:
-            for batch in batches:
-                yield self._mapped(self._tensors(batch))
-        finally:
-            cast("Any", batches).close()
+        """What users get of these batches: tensors, and what `map` makes of them."""
+        return map_batches(self._finished, batches)
+
+    def _finished(self, batch: Batch) -> Any:
+        return self._mapped(self._tensors(batch))
 
     def _mapped(self, result: Any) -> Any:
         for function in self._maps:

@@ -1,7 +1,7 @@
 """A batch as JAX arrays. Comes in: a `Batch`. Goes out: an array for each column, on a device or over a sharding.
 
 A batch goes to the device as one array (or each matrix as one), which one compiled function cuts into columns there:
-placing 40 columns one by one takes 1 to 2 ms a batch. Matrices on their sides are cut in three quarters of the time of
+placing 40 columns one by one takes 1 to 2 ms a batch. Column-major matrices are cut in three quarters of the time of
 row-major ones. Called by the JAX loader, and by the Keras loader on JAX.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from rowmill.errors import ArgumentError, DtypeError
 from rowmill.feed.memory.block import Array, Batch, Matrix, Memory, column_major_offsets
 from rowmill.feed.pack.transpose import KEEP
-from rowmill.loader._base.tensors import NumpyTensors
+from rowmill.loader._base.tensors import NumpyTensors, padded_rows
 
 SMALL_BYTES = 1 << 20  # of a batch; larger ones cost more to copy than to place
 
@@ -29,10 +29,10 @@ class JaxTensors:
     ragged_name: str | None = None
 
     def __init__(
-        self, matrices: Sequence[Matrix], *, upright: bool, sharding: Any = None, mask: str | None = None
+        self, matrices: Sequence[Matrix], *, keep_dims: bool, sharding: Any = None, mask: str | None = None
     ) -> None:
         self._matrices = tuple(matrices)
-        self._upright = upright
+        self._keep_dims = keep_dims
         self._sharding = sharding
         self._mask = mask
         four = [matrix.dtype.itemsize == 4 and not matrix.widths for matrix in self._matrices]
@@ -58,20 +58,20 @@ class JaxTensors:
         arrays = [array.reshape(-1).view(np.int32) for array in batch.matrices]
         return np.concatenate(arrays, out=self._memory.empty(sum(array.size for array in arrays), np.int32))
 
-    def _cut(self, form: tuple[int, bool], columns: Columns) -> Callable[..., dict[str, Any]]:
+    def _cut(self, layout: tuple[int, bool], columns: Columns) -> Callable[..., dict[str, Any]]:
         """The compiled function that makes columns of what is placed, and the mask beside them."""
-        found = self._cuts.get((form, columns))
+        found = self._cuts.get((layout, columns))
         if found is None:
 
             def cut(placed: Any, valid: Any = None) -> dict[str, Any]:
-                made = dict(columns(placed, *form))
+                made = dict(columns(placed, *layout))
                 if valid is not None and made:  # made there: placing one more array takes as long as cutting all
                     assert self._mask is not None
                     made[self._mask] = jax.numpy.arange(len(next(iter(made.values())))) < valid
                 return made
 
             sharded = {} if self._sharding is None else {"out_shardings": self._sharding}
-            found = self._cuts[form, columns] = jax.jit(cut, **sharded)
+            found = self._cuts[layout, columns] = jax.jit(cut, **sharded)
         return found
 
     def _from_words(self, words: Any, rows: int, column_major: bool) -> list[tuple[str, Any]]:
@@ -88,7 +88,7 @@ class JaxTensors:
 
     def _from_matrices(self, arrays: list[Any], rows: int, column_major: bool) -> list[tuple[str, Any]]:
         pairs = zip(self._matrices, arrays, strict=True)
-        return [column for pair in pairs for column in _columns(*pair, self._upright, column_major)]
+        return [column for pair in pairs for column in _columns(*pair, self._keep_dims, column_major)]
 
     def array(self, array: Array) -> Any:
         # Lists have other lengths than batches, so no sharding of rows fits them.
@@ -101,12 +101,15 @@ class JaxTensors:
         return tensor.reshape(shape)
 
     def strings(self, name: str, array: Array) -> Any:
-        return array[:, None] if self._upright else array
+        return array[:, None] if self._keep_dims else array
 
     def ragged(self, values: Array, offsets: Array) -> Any:
         raise ArgumentError("lists='ragged', but JAX has no ragged arrays; wanted 'offsets'")
 
-    def sparse(self, indices: Array, values: Array, shape: tuple[int, int]) -> Any:
+    def padded(self, values: Array, offsets: Array, length: int, fill: int) -> Any:
+        return self.rows(padded_rows(values, offsets, length, fill))
+
+    def sparse(self, values: Array, offsets: Array, length: int) -> Any:
         raise ArgumentError("sparse_names without sparse_as_dense=True, but a batch for JAX is dense; pass it")
 
     def _placed(self, array: Array) -> Any:
@@ -144,13 +147,13 @@ def _narrowed(array: Array) -> Array:
     return array.astype(np.int32)
 
 
-def _columns(matrix: Matrix, array: Any, upright: bool, column_major: bool) -> list[tuple[str, Any]]:
+def _columns(matrix: Matrix, array: Any, keep_dims: bool, column_major: bool) -> list[tuple[str, Any]]:
     if column_major and not matrix.widths:
-        return [(name, row[:, None] if upright else row) for name, row in zip(matrix.columns, array, strict=True)]
+        return [(name, row[:, None] if keep_dims else row) for name, row in zip(matrix.columns, array, strict=True)]
     widths = matrix.widths or (1,) * len(matrix.columns)
     found, start = [], 0
     for name, width in zip(matrix.columns, widths, strict=True):
-        column = array[:, start : start + width] if matrix.widths or upright else array[:, start]
+        column = array[:, start : start + width] if matrix.widths or keep_dims else array[:, start]
         found.append((name, column))
         start += width
     return found

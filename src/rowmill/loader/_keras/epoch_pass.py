@@ -1,10 +1,9 @@
-"""Batches by number for Keras, at the speed of a stream: indices come in, in Keras's order; planned batches go out.
+"""Batches by index for Keras, at the speed of a stream: indices come in, in Keras's order; planned batches go out.
 
-Keras asks a dataset for batches by index, shuffles the indices in `fit`, asks for some before the first epoch to see
-their shapes, and on TensorFlow asks from a thread of its own and ahead of time. A chunk holds many batches and must be
-decoded as a whole, so jumping about would decode a chunk for each batch. Instead a *pass* hands out the plan's batches
-in the plan's order: the k-th new index gets batch k. Asked in order, index i is batch i; asked in shuffled order, the
-indices are only names. Called by the Keras loaders (`keras_loader`).
+A chunk holds many batches and must be decoded as a whole, so random access would decode a chunk for each batch. Instead
+a *pass* hands out the plan's batches in the plan's order: the k-th new index gets batch k. Asked in order, index i is
+batch i; asked in shuffled order, the indices are only names. When a pass begins and ends is decided in `pass_states`.
+Called by `keras_loader`.
 """
 
 from __future__ import annotations
@@ -13,39 +12,33 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 
-class Pass:
+class EpochPass:
     """One pass over the batches of an epoch, or over the rest of one. Not safe for threads: the caller has a lock."""
 
-    def __init__(self, batches: Iterator[Any], epoch: int, first: int, length: int, ahead: int) -> None:
+    def __init__(self, batches: Iterator[Any], epoch: int, first: int, length: int, reorder_window: int) -> None:
         self.epoch = epoch
         self.first = first  # the number of its first batch in the epoch's plan
         self.length = length
-        self.spans_epochs = False  # whether Keras takes it in several epochs of its own (steps_per_epoch)
-        self.before = 0  # batches given before the latest of them
+        self.earlier = 0  # batches given in earlier epochs of Keras's (steps_per_epoch)
         self._batches = batches
-        self._ahead = ahead  # how far a pool of threads may ask out of order
+        self._reorder_window = reorder_window  # how far a pool of threads may ask out of order
         self._in_order = True
-        self._given: dict[int, int] = {}
+        self._given: dict[int, int] = {}  # index: number of its batch in this pass
         self._waiting: dict[int, Any] = {}  # batches that were drawn before their index was asked for
         self._drawn = 0
         self._probe: Any = None  # the first batch, as long as it is the only one given
 
-    @property
-    def is_probe(self) -> bool:
-        """Whether one batch of several has been given: what Keras does to see the shapes, before an epoch."""
-        return len(self._given) <= 1 < self.length
-
     def go_on(self) -> None:
         """Keras begins another epoch of its own, and goes on with this pass."""
-        self.spans_epochs = True
-        self.before = len(self._given)
+        self.earlier = len(self._given)
 
     @property
     def is_over(self) -> bool:
+        """Whether all batches have been given."""
         return len(self._given) >= self.length
 
-    def again(self) -> None:
-        """Begin anew after a probe: the batch that was given is given again, and nothing is read twice."""
+    def repeat(self) -> None:
+        """Begin anew after a look at the shapes: the batch that was given is given again, and nothing is read twice."""
         self._waiting = {number: batch for number, batch in self._waiting.items() if number}
         if self._given:
             self._waiting[0] = self._probe
@@ -58,9 +51,10 @@ class Pass:
 
     def batch(self, index: int) -> Any:
         """The batch for an index that is asked for the first time."""
-        batch = self._draw(self._choose(index))
+        number = self._choose(index)
+        batch = self._draw(number)
         self._probe = None if self._given else batch
-        self._given[index] = self._chosen
+        self._given[index] = number
         if self.is_over:
             self._finish()
         return batch
@@ -69,9 +63,8 @@ class Pass:
         """The number of the batch for this index: its own if all indices came in order so far, else the next."""
         following = min(self._waiting, default=self._drawn)
         if self._in_order and index != following and index not in self._waiting:
-            self._in_order = self._drawn <= index <= following + self._ahead
-        self._chosen = index if self._in_order else following
-        return self._chosen
+            self._in_order = self._drawn <= index <= following + self._reorder_window
+        return index if self._in_order else following
 
     def _draw(self, number: int) -> Any:
         if number in self._waiting:
@@ -88,6 +81,7 @@ class Pass:
             raise AssertionError("more batches than planned; please report this")
 
     def close(self) -> None:
+        """End the iteration and its threads."""
         self._waiting.clear()
         self._probe = None
         cast("Any", self._batches).close()

@@ -1,4 +1,4 @@
-"""The two Keras loaders without their framework: settings come in, a `KerasStream` with a form of batch goes out.
+"""The two Keras loaders without their framework: settings come in, a `KerasStream` with a batch format goes out.
 
 `keras` and `tensorflow` add a base class of Keras and say how tensors are made (`_make`).
 """
@@ -6,83 +6,85 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from os import PathLike
-from typing import Any, cast
+from functools import partial
+from typing import Any, Unpack
 
 from rowmill.errors import ArgumentError
 from rowmill.feed.memory.block import Batch, Matrix
-from rowmill.feed.order.plan import Last
-from rowmill.feed.order.weighted_sampling import Weights
-from rowmill.feed.pack.selection import Nulls
-from rowmill.feed.run.stream import Shuffle, Stream
+from rowmill.feed.run.stream import Shuffle
 from rowmill.loader._base.arguments import (
-    Prepares,
-    checked_transforms,
     given_ranks,
     last_batch,
     named_or_tagged,
     names_of,
     opened,
-    transformed,
 )
 from rowmill.loader._base.batch_formats import DictBatches, SequenceBatches, chosen_inputs
+from rowmill.loader._base.batch_iterators import map_batches
 from rowmill.loader._base.declared_shapes import declared_shapes
-from rowmill.loader._base.init_arguments import keep_arguments
-from rowmill.loader._base.lists import Form, Limits, Lists, checked_form, checked_limits
-from rowmill.loader._base.narrow_columns import dict_arguments, group_arguments
+from rowmill.loader._base.dict_loader import DictBatchLoader, Transforms
+from rowmill.loader._base.init_arguments import with_options
+from rowmill.loader._base.lists import Limits, ListFormat, Lists, checked_limits, checked_list_format
+from rowmill.loader._base.narrow_columns import group_arguments
+from rowmill.loader._base.open_stream import open_stream
+from rowmill.loader._base.options import KerasDictOptions, KerasSequenceOptions
 from rowmill.loader._base.tensors import Tensors
 from rowmill.loader._keras.keras_loader import KerasStream
+from rowmill.loader._keras.pass_states import Thread
 from rowmill.schema import Schema, Tags
-from rowmill.store.cache.table_cache import open_cache
 
 
 class BackendLoader(KerasStream):
-    """A Keras stream whose batches have a form, and whose tensors a framework makes."""
+    """A Keras dataset with a batch format, whose tensors a framework makes."""
 
-    _form: SequenceBatches | DictBatches
-    _cheap: Tensors | None = None  # what Keras takes in an epoch at less cost than tensors
+    _format: Any  # `SequenceBatches` or `DictBatches`
+    _fit_tensors: Tensors | None = None  # what Keras takes in a pass at less cost than tensors of the framework
 
-    def _make(self, matrices: Sequence[Matrix], *, upright: bool, device: Any) -> Tensors:
+    def _make(self, matrices: Sequence[Matrix], *, keep_dims: bool, device: Any) -> Tensors:
+        """How this framework makes tensors; columns are `[N, 1]` with `keep_dims`, else `[N]`."""
         raise NotImplementedError
 
     def _narrow(self) -> bool:
         """Whether numbers of 8 bytes are delivered in 4."""
         return False
 
-    def _lists(self) -> Form:
+    def _lists(self) -> ListFormat:
         """How list columns come if nobody says."""
         return "offsets"
 
-    def _wants_columns(self) -> bool:
+    def _wants_column_major(self) -> bool:
         """Whether columns have to be contiguous."""
         return False
 
     def _tensors(self, batch: Batch) -> Any:
-        return self._form.tensors(batch)
+        return self._format.tensors(batch)
 
-    def _attach(self, make: Tensors, limits: Limits, lists: str | None, fill: int = 0) -> None:
-        self._form.attach(make, Lists(limits, checked_form(lists, self._lists(), make), fill))
+    def _list_settings(self, make: Tensors, limits: Limits, lists: str | None, fill: int = 0) -> Lists:
+        return Lists(limits, checked_list_format(lists, self._lists(), make), fill)
 
-    def _for_keras(self, main: bool) -> Iterator[Any]:
-        return self._cheaply() if main == self._asked_in_main() else super()._for_keras(main)
+    @property
+    def _has_functions(self) -> bool:
+        """Whether batches go through functions of the user's, which take tensors of the framework."""
+        return bool(self._maps or self._transforms)
 
-    def _cheaply(self) -> Iterator[Any]:
+    def _keras_batches(self, thread: Thread) -> Iterator[Any]:
+        asked_by_fit = (thread is Thread.MAIN) == self._asked_in_main()
+        return self._fit_batches() if asked_by_fit else super()._keras_batches(thread)
+
+    def _fit_batches(self) -> Iterator[Any]:
         """The next epoch, of what Keras takes as it is: TensorFlow copies tensors of a generator, twice."""
         batches = self._stream.batches()
-        return self._batches(batches) if self._cheap is None or self._maps else self._made(batches, self._cheap)
-
-    def _made(self, batches: Iterator[Batch], make: Tensors) -> Iterator[Any]:
-        try:
-            for batch in batches:
-                yield self._form.tensors(batch, make)
-        finally:
-            cast("Any", batches).close()
+        if self._fit_tensors is None or self._has_functions:
+            return self._batches(batches)
+        return map_batches(partial(self._format.tensors, make=self._fit_tensors), batches)
 
 
 class SequenceLoader(BackendLoader):
     """Settings and batches of `KerasSequenceLoader`."""
 
-    @keep_arguments
+    _format: SequenceBatches
+
+    @with_options(memory=None)
     def __init__(
         self,
         paths_or_dataset: Any,
@@ -105,66 +107,45 @@ class SequenceLoader(BackendLoader):
         sparse_max: Mapping[str, int] | None = None,
         sparse_as_dense: bool = False,
         schema: Schema | None = None,
-        *,
-        seed: int = 0,
-        memory: int | float | str | None = None,
-        threads: int | None = None,
-        nulls: Nulls = "error",
-        index_dtype: Any = "int64",
-        lists: str | None = None,
-        pad: Mapping[str, int] | None = None,
-        sample_weight: str | None = None,
-        last: Last = "short",
-        elastic: int | None = None,
-        weights: Weights | None = None,
-        balance: str | None = None,
-        cache: str | PathLike[str] | None = None,
-        cache_size: int | float | str | None = None,
-        workflow: Prepares | None = None,
-        workers: int = 1,
-        use_multiprocessing: bool = False,
-        max_queue_size: int = 10,
+        **options: Unpack[KerasSequenceOptions],
     ) -> None:
         super().__init__()
+        memory, sample_weight = options["memory"], options["sample_weight"]
         if buffer_size is not None and memory is not None:
             raise ArgumentError(f"buffer_size={buffer_size!r} and memory={memory!r}: both set the memory; give one")
-        table = opened(paths_or_dataset, workflow, engine=engine, reader_kwargs=reader_kwargs, schema=schema)
-        last, shapes = last_batch(last, drop_last), declared_shapes(table)
-        self._form = SequenceBatches(
+        options["memory"] = memory or buffer_size or "auto"
+        table = opened(paths_or_dataset, options["workflow"], engine=engine, reader_kwargs=reader_kwargs, schema=schema)
+        last, shapes = last_batch(options["last"], drop_last), declared_shapes(table)
+        self._format = SequenceBatches(
             shapes,
             chosen_inputs(table.schema, feature_columns, cat_names, cont_names),
             named_or_tagged(label_names, table.schema, Tags.TARGET),
-            nulls=nulls,
-            index_dtype=index_dtype,
+            nulls=options["nulls"],
+            index_dtype=options["index_dtype"],
             narrow=self._narrow(),
             padded=last == "pad",
             weight=sample_weight,
         )
-        stream = Stream(
+        stream = open_stream(
             table,
-            self._form.selection,
+            self._format.selection,
+            options,
             batch_size=batch_size,
             shuffle=shuffle,
-            seed=seed,
             seed_fn=seed_fn,
-            last=last,
-            memory=memory or buffer_size or "auto",
-            threads=threads,
             parts_per_chunk=parts_per_chunk,
             ranks=given_ranks(global_size, global_rank),
-            elastic=elastic,
-            weights=weights,
-            balance=balance,
-            cache=open_cache(cache, cache_size),
-            column_major=self._wants_columns(),
+            last=last,
+            elastic=options["elastic"],
+            column_major=self._wants_column_major(),
         )
         self._open(table, stream)
-        limits = checked_limits(shapes.schema, sparse_names, sparse_max, sparse_as_dense, pad, shapes.sizes)
-        make = self._make(self._form.selection.layout.matrices, upright=True, device=device)
+        limits = checked_limits(shapes, options["pad"], sparse_names, sparse_max, sparse_as_dense)
+        make = self._make(self._format.selection.layout.matrices, keep_dims=True, device=device)
         nothing = 0 if feature_columns is None else -1  # an id below 0 is none, to feature columns and their layers
-        self._attach(make, limits, lists, nothing)
-        self.cat_names, self.cont_names = self._form.cat_names, self._form.cont_names
-        self.label_names = self._form.label_names
+        self._format.attach(make, self._list_settings(make, limits, options["lists"], nothing))
+        self.cat_names, self.cont_names = self._format.cat_names, self._format.cont_names
+        self.label_names = self._format.label_names
         weight = [] if sample_weight is None else [sample_weight]
         self._input_schema = table.schema[names_of([*self.cat_names, *self.cont_names, *self.label_names, *weight])]
 
@@ -176,14 +157,14 @@ class SequenceLoader(BackendLoader):
         groups: dict[str, Sequence[str]] = {
             "cat_names": self.cat_names, "cont_names": self.cont_names, "label_names": self.label_names
         }  # fmt: skip
-        weight = self._form.weight if self._form.weight in schema else None
+        weight = self._format.weight if self._format.weight in schema else None
         return {**group_arguments(schema, groups), "sample_weight": weight, "schema": None}
 
 
-class DictLoader(BackendLoader):
+class DictLoader(DictBatchLoader, BackendLoader):
     """Settings and batches of `Loader`."""
 
-    @keep_arguments
+    @with_options()
     def __init__(
         self,
         dataset: Any,
@@ -194,75 +175,30 @@ class DictLoader(BackendLoader):
         global_size: int | None = None,
         global_rank: int | None = None,
         drop_last: bool = False,
-        transforms: Sequence[Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
+        transforms: Transforms | None = None,
         device: Any = None,
-        *,
-        columns: Sequence[str] | None = None,
-        targets: str | Sequence[str] | None = None,
-        sample_weight: str | None = None,
-        seed: int = 0,
-        memory: int | float | str = "auto",
-        threads: int | None = None,
-        nulls: Nulls = "error",
-        sparse_names: Sequence[str] | None = None,
-        sparse_max: Mapping[str, int] | None = None,
-        sparse_as_dense: bool = False,
-        lists: str | None = None,
-        pad: Mapping[str, int] | None = None,
-        last: Last = "short",
-        elastic: int | None = None,
-        weights: Weights | None = None,
-        balance: str | None = None,
-        cache: str | PathLike[str] | None = None,
-        cache_size: int | float | str | None = None,
-        workflow: Prepares | None = None,
-        workers: int = 1,
-        use_multiprocessing: bool = False,
-        max_queue_size: int = 10,
+        **options: Unpack[KerasDictOptions],
     ) -> None:
         super().__init__()
-        table = opened(dataset, workflow)
-        last, shapes = last_batch(last, drop_last), declared_shapes(table)
-        self._form = DictBatches(
-            shapes,
-            columns,
-            targets,
-            nulls=nulls,
-            narrow=self._narrow(),
-            padded=last == "pad",
-            weight=sample_weight,
-        )
-        stream = Stream(
+        table = opened(dataset, options["workflow"])
+        last, shapes = last_batch(options["last"], drop_last), declared_shapes(table)
+        self._format = DictBatches(shapes, options, narrow=self._narrow(), padded=last == "pad")
+        stream = open_stream(
             table,
-            self._form.selection,
+            self._format.selection,
+            options,
             batch_size=batch_size,
             shuffle=shuffle,
-            seed=seed,
             seed_fn=seed_fn,
-            last=last,
-            memory=memory,
-            threads=threads,
             parts_per_chunk=parts_per_chunk,
             ranks=given_ranks(global_size, global_rank),
-            elastic=elastic,
-            weights=weights,
-            balance=balance,
-            cache=open_cache(cache, cache_size),
-            column_major=self._wants_columns(),
+            last=last,
+            elastic=options["elastic"],
+            column_major=self._wants_column_major(),
         )
         self._open(table, stream)
-        self._transforms = checked_transforms(transforms)
-        for transform in self._transforms:
-            self._maps.append(_on_features(transform))
-        limits = checked_limits(shapes.schema, sparse_names, sparse_max, sparse_as_dense, pad, shapes.sizes)
-        make = self._make(self._form.selection.layout.matrices, upright=False, device=device)
-        self._attach(make, limits, lists)
-        self._input_schema = table.schema[self._form.columns]
-        self.feature_names, self.target_names = self._form.feature_names, self._form.target_names
-
-    def _narrowing(self, schema: Schema) -> dict[str, Any]:
-        return dict_arguments(schema, self.target_names, self._form.weight)
-
-
-def _on_features(transform: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[..., Any]:
-    return lambda features, *rest: (transformed(transform, features), *rest)
+        limits = checked_limits(
+            shapes, options["pad"], options["sparse_names"], options["sparse_max"], options["sparse_as_dense"]
+        )
+        make = self._make(self._format.selection.layout.matrices, keep_dims=False, device=device)
+        self._deliver(self._format, make, self._list_settings(make, limits, options["lists"]), transforms)

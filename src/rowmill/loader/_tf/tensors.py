@@ -1,7 +1,7 @@
 """A batch as TensorFlow tensors. Comes in: a `Batch`. Goes out: a tensor for each column, without a copy if it can be.
 
-TensorFlow's tensors have no strides, so a matrix has to be on its side, as the feed packs it if asked; what results is
-imported by DLPack, column by column if each begins aligned, else at once and cut up. DLPack import of memory that
+TensorFlow's tensors have no strides, so a matrix has to be column-major, as the feed packs it if asked; it is imported
+by DLPack, column by column if each begins aligned, else at once and split. DLPack import of memory that
 is not aligned to 64 bytes aborts the process, so addresses are checked. A tensor holds the memory it looks into, so a
 batch that is kept is never overwritten. Called by the loaders.
 """
@@ -11,39 +11,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from rowmill.errors import NullError
 from rowmill.feed.memory.block import ALIGNMENT, Array, Batch, Matrix
-from rowmill.feed.pack.transpose import Transposer, is_aligned
-from rowmill.loader._base.tensors import NumpyTensors, split_wide
+from rowmill.feed.pack.transpose import is_aligned
+from rowmill.loader._base.tensors import NumpyTensors, list_indices
 
 
-class TfTensors:
+class TfTensors(NumpyTensors):
     """Columns as TensorFlow tensors, on the CPU or on `device`."""
 
     ragged_name: str | None = "RaggedTensor"
 
-    def __init__(self, matrices: Sequence[Matrix], *, upright: bool, device: Any = None) -> None:
-        self._matrices, self._sides = matrices, Transposer(matrices)
-        self._upright = upright
+    def __init__(self, matrices: Sequence[Matrix], *, keep_dims: bool, device: Any = None) -> None:
+        super().__init__(matrices, keep_dims=keep_dims)
         self._device = device_name(device)
 
-    def columns(self, batch: Batch) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for matrix, array in zip(self._matrices, self._sides.of(batch), strict=True):
-            if matrix.widths:
-                found.update({name: self.array(part) for name, part in split_wide(matrix, array).items()})
-            else:
-                side = array[:, :, None] if self._upright else array
-                found.update(zip(matrix.columns, self._rows_of(side), strict=True))
-        return found
-
-    def _rows_of(self, side: Array) -> Sequence[Any]:
+    def _split_columns(self, transposed: Array) -> Sequence[Any]:
         """One tensor for each row of a matrix that begins aligned. 26 of them: 36 us by DLPack, 33 us by one Unpack."""
-        if side.strides[0] % ALIGNMENT == 0 and side.size and self._device is None:
-            return [tf.experimental.dlpack.from_dlpack(row.__dlpack__()) for row in side]
-        return tf.raw_ops.Unpack(value=self.array(side), num=len(side), axis=0)  # type: ignore[no-any-return]
+        if transposed.strides[0] % ALIGNMENT == 0 and transposed.size and self._device is None:
+            return [tf.experimental.dlpack.from_dlpack(row.__dlpack__()) for row in transposed]
+        return tf.raw_ops.Unpack(value=self.array(transposed), num=len(transposed), axis=0)  # type: ignore[no-any-return]
 
     def array(self, array: Array) -> Any:
         """The array as a tensor that looks into it if it is aligned, else as a copy."""
@@ -64,13 +54,14 @@ class TfTensors:
     def strings(self, name: str, array: Array) -> Any:
         if any(value is None for value in array):
             raise NullError(f"column {name!r} holds nulls, and a tf.string has none; fill them: nulls={{{name!r}: ''}}")
-        return tf.constant(array[:, None] if self._upright else array, tf.string)
+        return tf.constant(array[:, None] if self._keep_dims else array, tf.string)
 
     def ragged(self, values: Array, offsets: Array) -> Any:
         return tf.RaggedTensor.from_row_splits(self.array(values), self.array(offsets), validate=False)
 
-    def sparse(self, indices: Array, values: Array, shape: tuple[int, int]) -> Any:
-        return tf.sparse.SparseTensor(self.array(indices), self.array(values), shape)
+    def sparse(self, values: Array, offsets: Array, length: int) -> Any:
+        indices = np.stack(list_indices(values, offsets), axis=1)
+        return tf.sparse.SparseTensor(self.array(indices), self.array(values), (len(offsets) - 1, length))
 
 
 def device_name(device: Any) -> str | None:
@@ -82,15 +73,15 @@ def device_name(device: Any) -> str | None:
     return str(device)
 
 
-class FromGenerator:
+class FromGenerator(NumpyTensors):
     """What `tf.data` takes from a Python generator at the least cost: NumPy arrays, and tensors where it must."""
 
     ragged_name: str | None = "RaggedTensor"
 
-    def __init__(self, matrices: Sequence[Matrix], *, upright: bool) -> None:
-        arrays, tensors = NumpyTensors(matrices, upright=upright), TfTensors((), upright=upright)
-        self.columns, self.array, self.rows, self.shaped = arrays.columns, arrays.array, arrays.rows, arrays.shaped
-        self.strings, self.ragged, self.sparse = tensors.strings, tensors.ragged, tensors.sparse
+    def __init__(self, matrices: Sequence[Matrix], *, keep_dims: bool) -> None:
+        super().__init__(matrices, keep_dims=keep_dims)
+        tensors = TfTensors((), keep_dims=keep_dims)
+        self.strings, self.ragged, self.sparse = tensors.strings, tensors.ragged, tensors.sparse  # type: ignore[method-assign]
 
 
 class Unpacked:

@@ -23,24 +23,24 @@ def as_dataset(batches: Callable[[], Iterator[Any]], sample: Any, length: int, *
     return made.apply(tf.data.experimental.assert_cardinality(length)).prefetch(2)
 
 
-def of_matrices(batches: Callable[[], Iterator[Batch]], form: Any, length: int, *, upright: bool) -> Any:
+def of_matrices(batches: Callable[[], Iterator[Batch]], batch_format: Any, length: int, *, keep_dims: bool) -> Any:
     """A dataset of batches of numbers only: matrices come from Python, and columns are cut out of them in the graph."""
-    matrices = form.selection.layout.matrices
-    sides = Transposer(matrices)
+    matrices = batch_format.selection.layout.matrices
+    transposer = Transposer(matrices)
 
     def transposed() -> Iterator[Any]:
         for batch in batches():
-            arrays = sides.of(batch)
+            arrays = transposer.of(batch)
             yield tuple(
-                array if m.widths or not upright else array[:, :, None]
+                array if m.widths or not keep_dims else array[:, :, None]
                 for m, array in zip(matrices, arrays, strict=True)
             )
 
     def columns(*tensors: Any) -> Any:
-        features, target, *weight = form.tensors(Batch(0, []), Unpacked(matrices, tensors))
+        features, target, *weight = batch_format.tensors(Batch(0, []), Unpacked(matrices, tensors))
         return (features,) if target is None and not weight else (features, target, *weight)
 
-    wide = [None, 1] if upright else [None]
+    wide = [None, 1] if keep_dims else [None]
     spec = tuple(
         tf.TensorSpec([None, m.width] if m.widths else [len(m.columns), *wide], tf.as_dtype(m.dtype)) for m in matrices
     )

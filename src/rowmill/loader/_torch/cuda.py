@@ -1,4 +1,4 @@
-"""Batches on their way to a GPU: packed in pinned memory, copied on a stream of their own, ahead of the training loop.
+"""Batches for a GPU: packed in pinned memory, copied on a stream of their own, prefetched for the training loop.
 
 Comes in: an iterator of batches whose blocks lie in pinned memory (`TorchCuda.empty` allocates them). Goes out: tensors
 on the device, in the same order. A batch crosses in one transfer for each of its matrices, and for each array of a list
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from rowmill.feed.memory.block import Array, Batch
 from rowmill.feed.run.pipeline import THREAD_NAME
 
-AHEAD = 2  # batches on the device that the training loop has not taken yet
+PREFETCH = 2  # batches on the device that the training loop has not taken yet
 
 
 class Cuda(Protocol):
@@ -104,7 +104,7 @@ def transferred(batches: Iterator[Batch], make: Callable[[Batch], Any], cuda: Cu
                 with changed:
                     ready.append((sent, event, batch))
                     changed.notify_all()
-                    changed.wait_for(lambda: len(ready) < AHEAD or state["closed"])
+                    changed.wait_for(lambda: len(ready) < PREFETCH or state["closed"])
                     if state["closed"]:
                         return
         except BaseException as error:  # noqa: BLE001 - it belongs to the training loop

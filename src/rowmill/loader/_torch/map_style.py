@@ -27,8 +27,10 @@ from rowmill.feed.memory.block import Array, Batch
 from rowmill.feed.pack.selection import Nulls, Selector, packed_dtype
 from rowmill.feed.run.cache_protocol import as_rows
 from rowmill.feed.run.stream import Stream, Table
+from rowmill.loader._base.open_stream import open_stream
+from rowmill.loader._base.options import StreamOptions
+from rowmill.loader._torch.tensors import split_columns
 from rowmill.sources.source import Fragment, fit_fragments, read_bounded
-from rowmill.store.cache.table_cache import open_cache
 
 _PARTS = 8  # of the memory setting, one of them for a decoded fragment
 
@@ -79,8 +81,8 @@ class MapStyle(TorchDataset[Any]):
             raise DtypeError(f"column {name!r} is a list column, which has no place in rows of tensors; use Loader")
         self._stream: Stream | None = None
         if cache is not None:
-            kept = open_cache(cache, cache_size)
-            self._stream = Stream(dataset, self._selection, batch_size=1, memory=memory, cache=kept)
+            options: StreamOptions = {"memory": memory, "cache": cache, "cache_size": cache_size}
+            self._stream = open_stream(dataset, self._selection, options, batch_size=1)
         self._source = dataset.source
         self._dtypes = {name: packed_dtype(schema[name].dtype) for name in self.columns}
         self._dtypes |= dict.fromkeys(self._floats, np.dtype("float32"))
@@ -134,13 +136,7 @@ class MapStyle(TorchDataset[Any]):
         return RowView(tensors, len(wanted), self.targets)
 
     def _stored(self, batch: Batch) -> RowView:
-        found: dict[str, Any] = {}
-        for matrix, array in zip(self._selection.layout.matrices, batch.matrices, strict=True):
-            tensor = torch.from_numpy(array)
-            if matrix.widths:
-                found.update(zip(matrix.columns, torch.split(tensor, list(matrix.widths), dim=1), strict=True))
-            else:
-                found.update(zip(matrix.columns, tensor.unbind(1), strict=True))
+        found = split_columns(self._selection.layout.matrices, batch)
         return RowView({name: found[name] for name in self.columns}, batch.rows, self.targets)
 
     def collate(self, rows: RowView) -> Any:

@@ -8,16 +8,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from multiprocessing.context import get_spawning_popen
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from rowmill.errors import ArgumentError, ForkedError, warn
 from rowmill.feed.memory.block import Batch
-from rowmill.feed.order.ranks import Ranks
 from rowmill.feed.run.stream import Stream, Table
-from rowmill.loader._base.arguments import given_ranks
+from rowmill.loader._base.batch_iterators import map_batches
 from rowmill.loader._base.loader import Streamed
 from rowmill.loader._torch.accelerate import SKIPPING, refuse_second_division, refuse_skipping
 from rowmill.loader._torch.cuda import TorchCuda, transferred
@@ -55,12 +54,8 @@ class TorchStream(Streamed, IterableDataset[Any]):
         return self._stream.track(made)
 
     def _on_device(self, batches: Iterator[Batch]) -> Iterator[Any]:
-        made = transferred(batches, self._tensors, TorchCuda(_numbered(self.device)))
-        try:
-            for batch in made:
-                yield self._mapped(batch)
-        finally:
-            cast("Any", made).close()
+        """What users get of these batches, on the GPU; `map` is applied in the training loop."""
+        return map_batches(self._mapped, transferred(batches, self._tensors, TorchCuda(_numbered(self.device))))
 
     def __getitem__(self, index: int) -> Any:
         """Batch `index` of the epoch that `epoch` names; its chunk alone is read."""
@@ -124,17 +119,6 @@ class TorchStream(Streamed, IterableDataset[Any]):
                 f"multiprocessing_context='spawn'"
             )
         return worker.id, worker.num_workers
-
-
-def torch_ranks(size: int | None, rank: int | None) -> Ranks:
-    """The number of ranks and this one's: as given, else as `torch.distributed` has them when an epoch begins."""
-    return _process_group if size is None and rank is None else given_ranks(size, rank)
-
-
-def _process_group() -> tuple[int, int]:
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_world_size(), torch.distributed.get_rank()
-    return 1, 0
 
 
 def _numbered(device: torch.device) -> torch.device:
