@@ -145,3 +145,9 @@ def test_vectors_keep_what_the_ids_are_about():
     data = Dataset({"id": [1, 2]}).with_tags({"id": [Tags.ITEM_ID, Tags.CATEGORICAL]})
     loader = Loader(data, 2, transforms=[EmbeddingOperator(VECTORS)])
     assert set(loader.output_schema["embeddings"].tags) == {Tags.EMBEDDING, Tags.ITEM}
+
+
+@pytest.mark.parametrize("size", [{"genres": 3}, 0, "3", None])
+def test_a_padding_size_that_is_no_length(size):
+    with pytest.raises(ArgumentError, match="wanted the length of padded lists"):
+        Padding(size)

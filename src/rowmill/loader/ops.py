@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from rowmill._system.sizes import as_whole
 from rowmill.errors import ArgumentError, ColumnError, closest
 from rowmill.feed.memory.block import Array
 from rowmill.loader._base.arguments import MASK, names_of
@@ -62,6 +63,12 @@ class Padding(BatchOperator):
     padding_size: int
     padding_value: float = 0
     columns: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(as_whole(self.padding_size), int) or self.padding_size < 1:
+            raise ArgumentError(
+                f"padding_size is {self.padding_size!r}; wanted the length of padded lists; name columns with columns="
+            )
 
     def __call__(self, features: Features) -> dict[str, Any]:
         ragged = [name.removesuffix(OFFSETS) for name in features if name.endswith(OFFSETS)]

@@ -77,6 +77,7 @@ def dataset_to_tensordict(
             f"ds is a {type(ds).__name__}; wanted a dataset of items by number; a table goes straight into "
             f"rowmill.loader.torch.Loader(..., cache=...)"
         )
+    device = _device(DEVICE)  # before anything is stored
     files.check_system()
     rows = _length(ds)
     form = form_of(fetched(ds, 0))
@@ -91,7 +92,16 @@ def dataset_to_tensordict(
         with writing(name):
             store.finish({"key": key, "source": type(ds).__qualname__})
         store = _opened(shape, name)
-    return MappedItems(store, form, torch.device(DEVICE))
+    return MappedItems(store, form, device)
+
+
+def _device(device: Any) -> torch.device:
+    try:
+        return torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ArgumentError(
+            f"DEVICE={device!r} is no device of PyTorch; wanted 'cpu', 'cuda' or the like; a folder goes to folder="
+        ) from error
 
 
 def _fill(store: Store, ds: Any, form: Form, batch_size: int, num_workers: int, progress: bool | None) -> None:
