@@ -287,6 +287,6 @@ def test_a_loader_of_tensordicts(tmp_path):
 def test_a_folder_in_the_place_of_the_device_is_refused_before_anything_is_stored(tmp_path, monkeypatch):
     monkeypatch.setenv("ROWMILL_CACHE", str(tmp_path / "auto"))
     images = Images()
-    with pytest.raises(ArgumentError, match="'mapped' is no device of PyTorch.*a folder goes to folder="):
+    with pytest.raises(ArgumentError, match=r"'mapped' is no device of PyTorch.*a folder goes to folder="):
         dataset_to_tensordict(images, "mapped")
     assert images.fetched == 0 and not (tmp_path / "auto").exists()
