@@ -2,6 +2,7 @@
 
 import collections
 import fcntl
+import gc
 import itertools
 import sys
 import threading
@@ -20,6 +21,12 @@ from tests.counts import mode
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that run alone come last, so that the other processes wait for few of them."""
     items.sort(key=lambda item: item.get_closest_marker("alone") is not None)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported until now is left out of garbage collections, which took half a second each."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -15,7 +15,7 @@ from rowmill.loader.torch import TorchAsyncItr
 from tests.conftest import feed_threads, make_table, write_files
 from tests.counts import thorough
 
-TIMES = thorough(200, 1_000)
+TIMES = thorough(60, 400)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_errors_in_the_loop_body(table, tried):
 
 def test_forgotten_iterators_are_collected(table):
     loader = itr(table)
-    for _ in range(20):
+    for _ in range(thorough(5, 40)):
         batches = iter(loader)
         next(batches)
         cycle = [batches]
@@ -81,6 +81,7 @@ def test_an_iterator_never_started_starts_no_thread(table):
     del batches
 
 
+@pytest.mark.alone
 def test_closing_is_quick_while_a_slow_consumer_holds_everything_up(table):
     batches = iter(itr(table))
     next(batches)

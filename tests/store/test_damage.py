@@ -12,7 +12,7 @@ from rowmill.store import files
 from tests.counts import thorough
 from tests.store.common import digest, epochs, lists_folder, settle, stream
 
-FLIPS, CUTS = thorough(250, 10_000), thorough(50, 1_000)
+FLIPS, CUTS = thorough(100, 10_000), thorough(40, 1_000)
 HARMLESS = {"journal", "claims", "meta.json"}  # never read again once a store is complete
 
 

@@ -120,7 +120,7 @@ def test_killed_while_saving(tmp_path, tried):
     """)
     target = tmp_path / "w"
     Workflow(["a"] >> ops.LogOp()).save(target)
-    for step in range(1, 400, thorough(4, 1)):
+    for step in range(1, 400, thorough(7, 1)):
         done = subprocess.run(
             [sys.executable, "-c", code, target, str(step), os.getcwd()], capture_output=True, text=True
         )
