@@ -15,11 +15,14 @@ BROWSER  := command -v chromium >/dev/null || { $(APT) chromium >/dev/null 2>&1;
 COMPILER := command -v c++ >/dev/null || { $(APT) g++ >/dev/null 2>&1; } || \
 	{ echo "Rowmill is built with a C++17 compiler, and there is none here: install g++ or clang++, then run make again."; exit 1; }
 
+# One process for each core, at most four. Bytecode is kept, for the many child processes.
+TEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist worksteal
+
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint format bench docs sanitize clean
+.PHONY: help build demo test test-all coverage lint format bench docs sanitize clean
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
 $(VENV)/.demo: requirements-demo.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -40,9 +43,17 @@ build: $(BUILT) ## compile what has changed and install Rowmill into .venv
 demo: $(BUILT) ## race the stock DataLoader against Rowmill, train with both, draw the result
 	$(BIN)/python -m rowmill.tools.demo --output demo-output
 
-test: $(READY) ## run all tests
+test: $(READY) ## run all tests, what is random a few times
 	@$(BROWSER)
-	$(BIN)/python -m pytest
+	$(TEST)
+
+test-all: $(READY) ## run all tests, what is random thousands of times: takes hours
+	@$(BROWSER)
+	ROWMILL_THOROUGH=1 ROWMILL_HOSTILE=full $(TEST)
+
+coverage: $(READY) ## run all tests and show which lines of src they run
+	@$(BROWSER)
+	$(TEST) --cov --cov-report=term:skip-covered
 
 lint: $(READY) ## check style and types
 	$(BIN)/ruff check .

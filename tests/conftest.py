@@ -1,5 +1,8 @@
-"""What many tests share: small real Parquet folders, and a watch for threads left behind."""
+"""What many tests share: small real Parquet folders, a watch for threads left behind, and the summary of a run."""
 
+import collections
+import fcntl
+import gc
 import itertools
 import sys
 import threading
@@ -12,6 +15,59 @@ import pyarrow.parquet as pq
 import pytest
 
 from rowmill.feed.run.pipeline import THREAD_NAME
+from tests.counts import mode
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that run alone come last, so that the other processes wait for few of them."""
+    items.sort(key=lambda item: item.get_closest_marker("alone") is not None)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported until now is left out of garbage collections, which took half a second each."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item):
+    """With several processes: a test that is marked `alone` runs while the others wait. Waiting is not part of its
+    time limit."""
+    if not hasattr(item.config, "workerinput"):
+        return (yield)
+    shared = item.config._tmp_path_factory.getbasetemp().parent
+    alone = item.get_closest_marker("alone") is not None
+    with (shared / "turn.lock").open("w") as turn, (shared / "room.lock").open("w") as room:
+        fcntl.flock(turn, fcntl.LOCK_EX)  # who waits to be alone is overtaken by nobody
+        fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(turn, fcntl.LOCK_UN)
+        return (yield)
+
+
+@pytest.fixture
+def tried(record_property):
+    """Call it with what was tried, and how often: the summary of the run adds it up."""
+
+    def add(what: str, times: int = 1) -> None:
+        record_property("tried", [what, times])
+
+    return add
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """What the run covered."""
+    calls = [r for of in terminalreporter.stats.values() for r in of if getattr(r, "when", None) == "call"]
+    if not calls:
+        return
+    times: collections.Counter[str] = collections.Counter()
+    for report in calls:
+        for name, value in report.user_properties:
+            if name == "tried":
+                times[value[0]] += value[1]
+    terminalreporter.section("what was covered")
+    terminalreporter.line(f"{len(calls):,} tests ran. Counts: {mode()}.")
+    if times:
+        terminalreporter.line("Tried: " + ", ".join(f"{what} {times[what]:,}" for what in sorted(times)) + ".")
 
 
 def feed_threads() -> list[threading.Thread]:

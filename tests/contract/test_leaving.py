@@ -13,6 +13,9 @@ import pytest
 import rowmill
 from rowmill.loader.torch import TorchAsyncItr
 from tests.conftest import feed_threads, make_table, write_files
+from tests.counts import thorough
+
+TIMES = thorough(60, 400)
 
 
 @pytest.fixture
@@ -31,37 +34,35 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_breaks_at_random_moments(table, capsys):
+def test_breaks_at_random_moments(table, tried):
     loader, rng = itr(table), random.Random(0)
     list(loader)
     before = open_files()
-    for _ in range(200):
+    for _ in range(TIMES):
         stop = rng.randrange(200)
         for number, _ in enumerate(loader):
             if number == stop:
                 break
         assert not feed_threads()
     assert open_files() <= before
-    with capsys.disabled():
-        print("\n200 breaks: no thread, no open file left", end=" ")
+    tried("breaks out of a loop", TIMES)
 
 
-def test_errors_in_the_loop_body(table, capsys):
+def test_errors_in_the_loop_body(table, tried):
     loader, rng = itr(table), random.Random(1)
-    for _ in range(200):
+    for _ in range(TIMES):
         stop = rng.randrange(200)
         with pytest.raises(ZeroDivisionError):
             for number, _ in enumerate(loader):
                 if number == stop:
                     _ = 1 / 0
         assert not feed_threads()
-    with capsys.disabled():
-        print("\n200 errors in the loop body: no thread left", end=" ")
+    tried("errors in the body of a loop", TIMES)
 
 
 def test_forgotten_iterators_are_collected(table):
     loader = itr(table)
-    for _ in range(20):
+    for _ in range(thorough(5, 40)):
         batches = iter(loader)
         next(batches)
         cycle = [batches]
@@ -80,6 +81,7 @@ def test_an_iterator_never_started_starts_no_thread(table):
     del batches
 
 
+@pytest.mark.alone
 def test_closing_is_quick_while_a_slow_consumer_holds_everything_up(table):
     batches = iter(itr(table))
     next(batches)

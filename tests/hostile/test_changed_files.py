@@ -14,7 +14,7 @@ import pytest
 from rowmill import Dataset
 from rowmill.errors import CacheWarning, DataFileError, StateError
 from rowmill.loader.torch import Loader
-from tests.hostile.counts import count
+from tests.counts import hostile
 
 ROWS, GROUP, FILES = 40_000, 1_000, 3
 
@@ -110,13 +110,13 @@ def attempts(seed=7):
             first.append(case)
             seen |= {case[0], case[1].__name__, case[3]}
     rest = [case for case in cases if case not in first]
-    return (first + rest)[: max(len(first), count(16, len(cases)))]
+    return (first + rest)[: max(len(first), hostile(16, len(cases)))]
 
 
 @pytest.mark.parametrize(
     ("kind", "how", "rows", "moment"), attempts(), ids=lambda v: v.__name__ if callable(v) else str(v)
 )
-def test_a_source_that_changes(tmp_path, kind, how, rows, moment):
+def test_a_source_that_changes(tmp_path, tried, kind, how, rows, moment):
     paths = table_of(tmp_path / "table", kind)
     victim = paths[-1]
     seen: list[int] = []
@@ -181,6 +181,7 @@ def test_a_source_that_changes(tmp_path, kind, how, rows, moment):
         with pytest.raises(DataFileError, match=f"{victim.name} has changed"):
             _ = rows_by_number[FILES * ROWS - 1]
     assert set(seen) <= {0}
+    tried("changes of source files")
 
 
 def test_a_file_that_changes_while_it_is_read(tmp_path, monkeypatch):

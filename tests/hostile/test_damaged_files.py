@@ -7,28 +7,35 @@ import sys
 import pytest
 
 from rowmill.sources.parquet.thrift import page_header, parse_footer
-from tests.hostile.counts import count
+from tests.counts import hostile
 from tests.hostile.mutate import write
 
 TRIES = {"parquet": (60, 3_000), "checked": (40, 2_000), "ipc": (30, 600), "csv": (20, 400)}
+NAMES = {
+    "parquet": "mutated Parquet files",
+    "checked": "flipped bits in pages with checksums",
+    "ipc": "mutated IPC files",
+    "csv": "mutated CSV files",
+}
 LOT = 100  # files that one child process reads
 
 
 def lots():
     for kind, tries in TRIES.items():
-        total = count(*tries)
+        total = hostile(*tries)
         for first in range(0, total, LOT):
             yield kind, first, min(first + LOT, total)
 
 
 @pytest.mark.parametrize(("kind", "first", "last"), list(lots()))
-def test_damaged_copies(tmp_path, kind, first, last):
+def test_damaged_copies(tmp_path, tried, kind, first, last):
     """In a child process, so that a crash is seen as one. "checked": one bit of a page that has a checksum."""
     arguments = [sys.executable, "-m", "tests.hostile.mutate", str(tmp_path), kind, str(first), str(last)]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=280, check=False)
     lines = done.stdout.splitlines()
     assert done.returncode == 0, f"the process ended at number {lines[-1:]}: {done.stderr[-2000:]}"
     found = json.loads(lines[-1])
+    tried(NAMES[kind], last - first)
     assert found["violations"] == []
     assert found["error"] > (last - first) // 4, "so few errors that the damage cannot have been real"
     if kind == "checked":

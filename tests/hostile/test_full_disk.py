@@ -18,7 +18,7 @@ from rowmill.loader.tensordict import dataset_to_tensordict
 from rowmill.report import of_dataset
 from rowmill.sinks import scatter
 from rowmill.tools.synthetic import criteo
-from tests.hostile.counts import count
+from tests.counts import hostile
 from tests.store.common import epochs, stream
 
 pytestmark = pytest.mark.timeout(600)
@@ -27,13 +27,14 @@ ROWS = 100_000  # of some 100 bytes that do not compress
 
 
 @pytest.fixture
-def small(tmp_path):
+def small(tmp_path, tried):
     """A disk of 2 MB."""
     disk = tmp_path / "disk"
     disk.mkdir()
     made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(disk)], capture_output=True)
     if made.returncode:
         pytest.skip("a small disk cannot be mounted here")
+    tried("full disks")
     yield disk
     subprocess.run(["umount", "-l", str(disk)], check=True)
 
@@ -71,7 +72,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("filled", range(0, 2_000, count(1_900, 100)))
+@pytest.mark.parametrize("filled", range(0, 2_000, hostile(1_900, 100)))
 def test_to_parquet(small, frame, way, filled):
     """`filled`: kB that are taken already, so that the disk is full at another moment."""
     Dataset(frame.head(500)).to_parquet(small / "out")
@@ -84,7 +85,7 @@ def test_to_parquet(small, frame, way, filled):
     assert sorted(os.listdir(small)) == ["filler", "out"]
 
 
-@pytest.mark.parametrize("bytes_left", range(0, 100_000, count(33_000, 4_096)))
+@pytest.mark.parametrize("bytes_left", range(0, 100_000, hostile(33_000, 4_096)))
 def test_to_parquet_with_a_little_room(small, frame, bytes_left):
     """Wherever the room ends: in the data, in the footer, in the side files, or not at all."""
     taken = small / "filler"
@@ -195,8 +196,8 @@ with warnings.catch_warnings(record=True) as seen:
 
 
 @pytest.mark.parametrize("what", ["write", "shuffle", "store"])
-@pytest.mark.parametrize("left", range(0, 20, count(11, 1)))
-def test_no_file_handles(frame, tmp_path, what, left):
+@pytest.mark.parametrize("left", range(0, 20, hostile(11, 1)))
+def test_no_file_handles(frame, tmp_path, tried, what, left):
     """Whatever number of handles is left: all rows, or an error that names the limit."""
     Dataset(frame.select("c1", "c2", "key").head(20_000)).to_parquet(tmp_path / "table", output_files=2)
     arguments = [what, str(tmp_path / "table"), str(tmp_path / "out")]
@@ -207,6 +208,7 @@ def test_no_file_handles(frame, tmp_path, what, left):
         return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120, env=environment)
 
     done = run(arguments, left)
+    tried("limits of file handles")
     assert done.returncode == 0, done.stderr
     if not done.stdout.startswith("done"):
         assert done.stdout.startswith("DataFileError") and "too many open files (the limit is" in done.stdout

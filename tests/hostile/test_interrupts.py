@@ -14,8 +14,8 @@ import time
 
 import pytest
 
+from tests.counts import hostile
 from tests.hostile.common import ROOT
-from tests.hostile.counts import count
 
 SECONDS = 60
 
@@ -102,15 +102,15 @@ def moments(rng, seconds):
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("lot", range(count(1, 10)))
-def test_interrupts_leave_nothing_behind(tmp_path, capsys, lot):
+@pytest.mark.parametrize("lot", range(hostile(1, 10)))
+def test_interrupts_leave_nothing_behind(tmp_path, tried, lot):
     rng = random.Random(int(os.environ.get("ROWMILL_HOSTILE_SEED", "1")) + lot)
     child, bad, tries, interrupts = Child(tmp_path), [], 0, 0
     child.start()
     only = os.environ.get("ROWMILL_HOSTILE_WORK", "").split()
     names = [name for name in child.seconds if not only or name in only]
     try:
-        for number in range(count(40, 100)):
+        for number in range(hostile(40, 100)):
             name = names[(number + lot * 100) % len(names)]
             answer = child.run(name, moments(rng, child.seconds[name]))
             tries, interrupts = tries + 1, interrupts + answer["interrupts"]
@@ -118,8 +118,8 @@ def test_interrupts_leave_nothing_behind(tmp_path, capsys, lot):
                 bad.append((name, answer))
     finally:
         child.stop()
-    with capsys.disabled():
-        print(f"\n{tries} works, {interrupts} interrupts that reached one, {len(bad)} violations", end=" ")
+    print(f"{tries} works, {interrupts} interrupts that reached one, {len(bad)} violations")
+    tried("interrupts of running work", interrupts)
     lines = [
         f"--- {name}, {answer['interrupts']} interrupts:\n" + "\n".join(answer["problems"]) for name, answer in bad
     ]

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from tests.hostile.counts import FULL
+from tests.counts import HOSTILE
 from tests.hostile.memory import TABLES
 
 SMALL = [
@@ -33,7 +33,7 @@ WITH_TEXTS = {"skewed texts", "skewed texts of Polars", "large texts", "lists an
 
 
 def cases():
-    if not FULL:
+    if not HOSTILE:
         return SMALL
     every = itertools.product(TABLES, ("shuffled", "ordered", "fit", "store", "map"), (200, 400, 1_000))
     refused = {"store": WITH_TEXTS, "map": WITH_LISTS}  # a store holds no strings, a row of tensors no lists
@@ -42,10 +42,10 @@ def cases():
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("table", "consumer", "megabytes"), cases())
-def test_resident_memory(tmp_path_factory, capsys, table, consumer, megabytes):
+def test_resident_memory(tmp_path_factory, tried, table, consumer, megabytes):
     folder = tmp_path_factory.getbasetemp() / "memory"
     folder.mkdir(exist_ok=True)
-    scale = "1.0" if FULL else "0.4"
+    scale = "1.0" if HOSTILE else "0.4"
     command = [
         sys.executable,
         "-m",
@@ -59,8 +59,8 @@ def test_resident_memory(tmp_path_factory, capsys, table, consumer, megabytes):
     done = subprocess.run(command, capture_output=True, text=True, timeout=880, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])
-    with capsys.disabled():
-        print(f"\n{table}, {consumer}, {megabytes} MB: {found['over'] / 1e6:.0f} MB over the baseline", end=" ")
+    print(f"{table}, {consumer}, {megabytes} MB: {found['over'] / 1e6:.0f} MB over the baseline")
+    tried("tables read with their memory measured")
     if consumer != "map":  # which looks at 200 rows
         assert found["rows"] == found["wanted"]
     assert found["over"] <= 1.25e6 * megabytes, f"{found['over'] / 1e6:.0f} MB over the baseline"

@@ -12,8 +12,8 @@ import zlib
 import pytest
 
 from rowmill.store import format
+from tests.counts import hostile
 from tests.hostile.common import snapshot, visitors
-from tests.hostile.counts import count
 from tests.store.common import digest, epochs, lists_folder, settle, stream
 
 pytestmark = pytest.mark.timeout(1800)
@@ -130,8 +130,8 @@ def is_fine(answer, wanted):
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_what_others_put_in_a_store(visit, table, tmp_path, part):
-    attacks = random.Random(part).sample(ATTACKS[part::4], count(5, len(ATTACKS[part::4])))
+def test_what_others_put_in_a_store(visit, table, tmp_path, tried, part):
+    attacks = random.Random(part).sample(ATTACKS[part::4], hostile(5, len(ATTACKS[part::4])))
     for number, (state, place, kind) in enumerate(attacks):
         here = tmp_path / str(number)
         outside, store = outside_of(here), copied(table, state, here)
@@ -146,6 +146,7 @@ def test_what_others_put_in_a_store(visit, table, tmp_path, part):
             assert snapshot(outside) == before
         except AssertionError as error:
             raise AssertionError(f"{kind} in place of {place} of a {state} store") from error
+        tried("things planted in stores")
         shutil.rmtree(here)
 
 
@@ -219,14 +220,14 @@ def damaged(text, dice):
     return made, summed
 
 
-def test_manifests_that_are_none(visit, table, tmp_path):
+def test_manifests_that_are_none(visit, table, tmp_path, tried):
     dice = random.Random(11)
     store = copied(table, "complete", tmp_path)
     good = (store / "manifest.json").read_bytes()
     texts = [b"", b"[" * 100_000, b"{" * 5_000_000, b"[" + b"1," * 4_000_000 + b"1]", b"9" * 100_000, b"\xff\xfe\x00"]
     texts += [good[: len(good) // 2], good + good, b"null", b'"x"', good.replace(b'"rows": 400', b'"rows": 400.0')]
-    plain = [(text, False) for text in dice.sample(texts, count(3, len(texts)))]
-    for text, summed in [damaged(good, dice) for _ in range(count(8, 400))] + plain:
+    plain = [(text, False) for text in dice.sample(texts, hostile(3, len(texts)))]
+    for text, summed in [damaged(good, dice) for _ in range(hostile(8, 400))] + plain:
         if text == good:
             continue
         (store / "manifest.json").write_bytes(text)
@@ -235,6 +236,7 @@ def test_manifests_that_are_none(visit, table, tmp_path):
         answer = visit(folder=str(table[0]), cache=str(store.parent))
         is_fine(answer, table[1])
         assert summed or "built again" in "".join(answer["warnings"]), text[:200]
+        tried("manifests of stores")
 
 
 def test_a_store_of_another_table_under_this_name(visit, table, tmp_path):
@@ -263,7 +265,7 @@ def line(content):
 def journals(dice):
     numbers = [-1, 0, 1, 399, 400, 401, 2**31, 2**63 - 1, 2**63, 2**64, 2**200, 1.5, True, None, "1", [], {}]
     sums = ["0" * 16, "f" * 16, "", "xyz", "-1", "0" * 17, 5, None, "0x00000000000000"]
-    for _ in range(count(5, 250)):
+    for _ in range(hostile(5, 250)):
         lists = [dice.choice(numbers) for _ in range(dice.choice([0, 1, 1, 1, 2]))]
         entries = [[dice.choice(numbers), dice.choice(numbers), dice.choice(sums), lists] for _ in range(20)]
         yield b"".join(map(line, entries))
@@ -275,17 +277,18 @@ def journals(dice):
     yield bytes(dice.randrange(256) for _ in range(10_000))
 
 
-def test_journals_that_are_none(visit, table, tmp_path):
+def test_journals_that_are_none(visit, table, tmp_path, tried):
     dice = random.Random(12)
     good = copied(table, "building", tmp_path)
     own = (good / "journal").read_bytes()
     texts = list(journals(dice))
-    for number, text in enumerate(dice.sample(texts, count(6, len(texts)))):
+    for number, text in enumerate(dice.sample(texts, hostile(6, len(texts)))):
         cache = tmp_path / str(number)
         shutil.copytree(good.parent, cache)
         (store,) = cache.iterdir()
         (store / "journal").write_bytes(dice.choice([text, own + text, text + own]))
         is_fine(visit(folder=str(table[0]), cache=str(cache)), table[1])
+        tried("journals of stores")
         shutil.rmtree(cache)
 
 
@@ -347,14 +350,14 @@ def test_the_default_folder_is_ours_alone(visit, table, tmp_path, kind, variable
 
 
 @pytest.mark.parametrize("state", ["complete", "building"])
-def test_wrapped_datasets_follow_the_same_rules(visit_wrapped, tmp_path, state):
+def test_wrapped_datasets_follow_the_same_rules(visit_wrapped, tmp_path, tried, state):
     visit = visit_wrapped
     first = visit(what="wrap", cache=str(tmp_path / "good"))
     assert first["error"] == "" and first["found"]
     (good,) = (tmp_path / "good").iterdir()
     files = [path.name for path in good.iterdir() if path.name not in ("journal", "claims", "meta.json")]
     attacks = [(file, kind) for file in [".", *files] for kind in KINDS]
-    for number, (file, kind) in enumerate(random.Random(13).sample(attacks, count(3, len(attacks)))):
+    for number, (file, kind) in enumerate(random.Random(13).sample(attacks, hostile(3, len(attacks)))):
         here = tmp_path / str(number)
         outside = outside_of(here)
         shutil.copytree(tmp_path / "good", here / "cache")
@@ -371,4 +374,5 @@ def test_wrapped_datasets_follow_the_same_rules(visit_wrapped, tmp_path, state):
             answer,
         )
         assert answer["grew"] < MOST_MB and snapshot(outside) == before, (file, kind)
+        tried("things planted in stores")
         shutil.rmtree(here)

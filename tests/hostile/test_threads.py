@@ -15,7 +15,7 @@ import pytest
 
 from rowmill import Dataset, Workflow, ops
 from rowmill.errors import RowmillError, TransformError
-from tests.hostile.counts import count
+from tests.counts import hostile
 
 ROOT = os.getcwd()
 PRELUDE = f"""
@@ -76,7 +76,7 @@ MANY_THREADS = """
 
 
 def test_transform_from_many_threads():
-    sizes, rounds = count(1, 2), count(3, 20)
+    sizes, rounds = hostile(1, 2), hostile(3, 20)
     settings = f"SIZES = {[10, 10_000, 100_000][: sizes + 1]}; ROUNDS = {rounds}\n"
     assert child(settings + textwrap.dedent(MANY_THREADS), timeout=600) == "done\n"
 
@@ -92,7 +92,7 @@ def test_daskss_threaded_scheduler():
             assert made["s"].tolist() == [f"WORD {i % 97}" for i in range(40_000)]
         print("done")
     """
-    assert child(f"ROUNDS = {count(3, 15)}\n" + textwrap.dedent(code), timeout=600) == "done\n"
+    assert child(f"ROUNDS = {hostile(3, 15)}\n" + textwrap.dedent(code), timeout=600) == "done\n"
 
 
 def test_every_operator_from_many_threads():
@@ -109,8 +109,8 @@ def test_every_operator_from_many_threads():
     """
     from tests.ops.samples import SAMPLES
 
-    names = [name for place, name in enumerate(SAMPLES) if place % count(3, 1) == 0]
-    assert child(f"NAMES = {names!r}; ROUNDS = {count(6, 30)}\n" + textwrap.dedent(code), timeout=600) == "done\n"
+    names = [name for place, name in enumerate(SAMPLES) if place % hostile(3, 1) == 0]
+    assert child(f"NAMES = {names!r}; ROUNDS = {hostile(6, 30)}\n" + textwrap.dedent(code), timeout=600) == "done\n"
 
 
 def interrupted(code, *, after=1.0, within=2.0):

@@ -18,7 +18,7 @@ from rowmill.errors import ArgumentError, RowmillError, WorkflowFileError
 from rowmill.graph.saved import save as saving
 from rowmill.graph.saved.expression_table import TABLE
 from rowmill.graph.saved.expressions import load_expression, save_expression
-from tests.hostile.counts import count
+from tests.counts import hostile
 from tests.hostile.crafted import Maker, lit, parquet, polars_expressions
 from tests.hostile.expressions import EXPRESSIONS, FRAME
 from tests.ops.samples import SAMPLES, table
@@ -84,11 +84,11 @@ def violation(found):
     return bad or found["events"] or found["mb"] > MEGABYTES or found["s"] > SECONDS
 
 
-def test_crafted_workflows_do_no_harm(tmp_path):
+def test_crafted_workflows_do_no_harm(tmp_path, tried):
     maker, child = Maker(tmp_path, seed=int(os.environ.get("ROWMILL_HOSTILE_SEED", "5"))), Child(tmp_path / "warm")
     bad, ended = [], {}
     try:
-        for number in range(count(40, 2_000)):
+        for number in range(hostile(40, 2_000)):
             folder = maker.make(number)
             found = child.run(folder)
             ended[found["ended"]] = ended.get(found["ended"], 0) + 1
@@ -100,6 +100,7 @@ def test_crafted_workflows_do_no_harm(tmp_path):
     finally:
         child.stop()
     print(ended)
+    tried("crafted workflows", sum(ended.values()))
     assert not bad, f"{len(bad)} of {sum(ended.values())}: " + "\n".join(map(str, bad[:20]))
     assert not maker.marker.exists()
     assert ended.get("refused", 0) > sum(ended.values()) / 4

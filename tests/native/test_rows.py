@@ -237,7 +237,7 @@ def good():
         {"columns": _native.Columns([np.arange(10.0)], [0], [0])},
         {"columns": _native.Columns([np.zeros((10, 2), np.int64)], [0], [0])},
     ],
-    ids=str,
+    ids=lambda changed: next(iter(changed)),
 )
 def test_what_does_not_fit_is_refused(changed):
     given = {**good(), **changed}

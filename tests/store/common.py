@@ -1,7 +1,6 @@
 """What the store's tests share: tables with lists, streams over them without a framework, what an epoch delivers."""
 
 import hashlib
-import os
 
 import numpy as np
 import polars as pl
@@ -11,8 +10,6 @@ from rowmill.feed.pack.selection import Selector
 from rowmill.feed.run.stream import Stream
 from rowmill.store.cache.table_cache import open_cache
 from tests.conftest import make_table, write_files
-
-THOROUGH = os.environ.get("ROWMILL_THOROUGH") == "1"
 
 
 def table_with_lists(rows):

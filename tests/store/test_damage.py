@@ -9,9 +9,10 @@ import pytest
 
 from rowmill.errors import CacheWarning, StoreError
 from rowmill.store import files
-from tests.store.common import THOROUGH, digest, epochs, lists_folder, settle, stream
+from tests.counts import thorough
+from tests.store.common import digest, epochs, lists_folder, settle, stream
 
-FLIPS, CUTS = (10_000, 1_000) if THOROUGH else (250, 50)
+FLIPS, CUTS = thorough(100, 10_000), thorough(40, 1_000)
 HARMLESS = {"journal", "claims", "meta.json"}  # never read again once a store is complete
 
 
@@ -60,9 +61,10 @@ def cut(path, size, dice):
 
 
 @pytest.mark.parametrize(("damage", "times"), [(flip, FLIPS), (cut, CUTS)], ids=["flips", "cuts"])
-def test_damage_is_found_and_mended(built, damage, times):
+def test_damage_is_found_and_mended(built, tried, damage, times):
     dice, wanted = random.Random(5), digest(stream(built[0]).batches())
     assert sum(broken(damage, built, dice, wanted) for _ in range(times)) == times
+    tried({flip: "flipped bytes of stores", cut: "truncations of stores"}[damage], times)
 
 
 def test_a_missing_file_is_found_and_mended(built):

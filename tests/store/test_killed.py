@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import make_table, write_files
-from tests.store.common import THOROUGH, epochs, large_folder, lists_folder, stream
+from tests.counts import THOROUGH, thorough
+from tests.store.common import epochs, large_folder, lists_folder, stream
 
 pytestmark = pytest.mark.timeout(3600 if THOROUGH else 300)
 ROOT = Path(__file__).parents[2]
-MOMENTS = 200 if THOROUGH else 25
-ROUNDS = 20 if THOROUGH else 2
+MOMENTS = thorough(12, 200)
+ROUNDS = thorough(2, 20)
 # Every so many-th operation.
-STEPS = dict.fromkeys(("table", "large", "scalars"), 1) if THOROUGH else {"table": 7, "large": 20, "scalars": 7}
+STEPS = {"table": thorough(19, 1), "large": thorough(43, 1), "scalars": thorough(13, 1)}
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,7 @@ def leftovers(cache):
 
 
 @pytest.mark.parametrize("which", ["table", "large", "scalars"])
-def test_killed_at_every_file_operation(forge, which, request, tmp_path):
+def test_killed_at_every_file_operation(forge, which, request, tmp_path, tried):
     folder, wanted = request.getfixturevalue(which)
     (whole,) = forge({"folder": folder, "cache": str(tmp_path / "whole"), "epochs": 2})
     assert whole["digests"] == wanted and whole["operations"] > 60
@@ -83,10 +84,11 @@ def test_killed_at_every_file_operation(forge, which, request, tmp_path):
         assert again["warnings"] == [] and "100% there" in again["text"], (at, again)
         assert leftovers(cache) == [], at
         assert len(os.listdir(cache)) == 1
+        tried("kills of processes that write a store")
 
 
 @pytest.mark.parametrize("which", ["table", "large", "scalars"])
-def test_killed_at_random_moments(forge, which, request, tmp_path):
+def test_killed_at_random_moments(forge, which, request, tmp_path, tried):
     folder, wanted = request.getfixturevalue(which)
     dice, kills = random.Random(7), 0
     cache = str(tmp_path / "cache")
@@ -101,10 +103,11 @@ def test_killed_at_random_moments(forge, which, request, tmp_path):
             assert leftovers(cache) == []
             cache = str(tmp_path / str(dice.random()))
     assert kills > MOMENTS / 3
+    tried("kills of processes that write a store", kills)
 
 
 @pytest.mark.parametrize("which", ["table", "large", "scalars"])
-def test_no_room_at_any_write(forge, which, request, tmp_path):
+def test_no_room_at_any_write(forge, which, request, tmp_path, tried):
     """From the n-th write on the disk is full: one warning, the right rows, and a next run that just works."""
     folder, wanted = request.getfixturevalue(which)
     only = ["pwrite", "write", "fsync", "posix_fallocate", "ftruncate"]
@@ -120,6 +123,7 @@ def test_no_room_at_any_write(forge, which, request, tmp_path):
         assert full["warnings"] or full["operations"] < at or (complete and at >= whole["operations"]), at
         (again,) = forge({**order, "cache": cache})
         assert again["digests"] == wanted and again["warnings"] == [] and "100% there" in again["text"], (at, again)
+        tried("stores that find no room")
 
 
 def test_a_real_small_disk(table, tmp_path):

@@ -1,7 +1,5 @@
 """Keras 2 (`tf_keras`, with TF_USE_LEGACY_KERAS=1): a real `Sequence`. Run by `test_keras.py`."""
 
-import os
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,9 +8,10 @@ import tf_keras
 import rowmill
 from rowmill.loader.tensorflow import KerasSequenceLoader, KerasSequenceValidater
 from tests.conftest import make_table, write_files
+from tests.counts import THOROUGH
 
 keras = tf.keras
-slow = pytest.mark.skipif(not os.environ.get("ROWMILL_THOROUGH"), reason="takes 15 s; ROWMILL_THOROUGH=1 runs it")
+slow = pytest.mark.skipif(not THOROUGH, reason="takes 15 s; ROWMILL_THOROUGH=1 runs it")
 COMMON = {"cat_names": ["id"], "cont_names": ["x2"], "label_names": ["label"], "batch_size": 100}
 
 

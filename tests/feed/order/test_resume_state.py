@@ -13,6 +13,7 @@ import rowmill
 from rowmill.errors import StateError
 from rowmill.loader.torch import Loader, TorchAsyncItr
 from tests.conftest import make_table, write_files
+from tests.counts import thorough
 
 BATCH, STEPS = 10, 200
 
@@ -35,11 +36,13 @@ def prints(batches) -> list[str]:
     return [hashlib.md5(b"".join(t.numpy().tobytes() for t in batch)).hexdigest() for batch in batches]
 
 
-@pytest.mark.parametrize(
-    ("shuffle", "drop_last", "threads", "epoch"),
-    [*itertools.product((True, False), (True, False), (1, 4), (0,)), (True, False, 2, 3)],
-)
-def test_resume_at_every_batch(table, shuffle, drop_last, threads, epoch):
+WAYS = [*itertools.product((True, False), (True, False), (1, 4), (0,)), (True, False, 2, 3)]
+EVERY = thorough(4, 1)  # of the batches; each way has others
+
+
+@pytest.mark.parametrize("way", range(len(WAYS)))
+def test_resume_at_every_batch(table, way, tried):
+    shuffle, drop_last, threads, epoch = WAYS[way]
     settings = {"shuffle": shuffle, "drop_last": drop_last, "threads": threads}
     whole = itr(table, **settings)
     whole.set_epoch(epoch)
@@ -51,11 +54,13 @@ def test_resume_at_every_batch(table, shuffle, drop_last, threads, epoch):
     states = [stopped.state_dict()]
     states += [json.loads(json.dumps(stopped.state_dict())) for _ in stopped]
     assert len(states) == steps + 1
-    for batch, state in enumerate(states):
+    for batch in sorted({0, 1, steps - 1, steps, *range(way % EVERY, steps + 1, EVERY)}):
+        state = states[batch]
         resumed = itr(table, **settings)
         resumed.load_state_dict(state)
         assert resumed.state_dict() == state
         assert prints(resumed) == expected[batch:]
+        tried("epochs resumed")
         if batch % 40 == 0 or batch >= steps - 1:
             assert prints(resumed) == following, "the epoch after"
 
@@ -78,7 +83,7 @@ def test_chains_of_resumes(table):
     loader = itr(table)
     expected = [p for _ in range(3) for p in prints(loader)]
     rng = random.Random(1)
-    for _ in range(40):
+    for _ in range(thorough(8, 40)):
         found, state = [], None
         while len(found) < len(expected):
             loader = itr(table, threads=rng.choice([1, 2, 4]))

@@ -17,6 +17,7 @@ from rowmill._system.interrupts import KeepInterrupts, interruptible
 from rowmill._system.threads import run_apart
 from rowmill.loader.torch import Loader
 from tests.conftest import make_table
+from tests.counts import thorough
 
 
 class InterruptsWhenDropped:
@@ -134,7 +135,7 @@ while True:
     command = [sys.executable, "-c", program]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
         found = set()
-        for _ in range(400):
+        for _ in range(thorough(100, 1_000)):
             assert child.stdout.readline() in ("begun\n", ""), child.stderr.read()
             time.sleep(0.003)
             child.send_signal(signal.SIGINT)

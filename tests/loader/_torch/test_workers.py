@@ -27,7 +27,7 @@ def test_each_row_once_under_worker_processes(table, context, workers):
     data = rowmill.Dataset(table)
     loader = TorchAsyncItr(data, ["id"], ["x1"], ["label"], batch_size=32, shuffle=True, memory="30KB")
     outer = DLDataLoader(
-        loader, batch_size=None, num_workers=workers, multiprocessing_context=context, collate_fn=same, timeout=60
+        loader, batch_size=None, num_workers=workers, multiprocessing_context=context, collate_fn=same, timeout=250
     )
     ids = torch.cat([x_cat.flatten() for x_cat, _, _ in outer])
     assert sorted(ids.tolist()) == list(range(1003))
@@ -39,7 +39,7 @@ def test_every_epoch_of_worker_processes_has_its_own_order(table, context, persi
     def made():
         loader = Loader(rowmill.Dataset(table), 32, columns=["id"], shuffle=True, memory="30KB", seed=5)
         settings = {"batch_size": None, "num_workers": 2, "persistent_workers": persistent, "collate_fn": same}
-        return loader, DataLoader(loader, multiprocessing_context=context, timeout=60, **settings)
+        return loader, DataLoader(loader, multiprocessing_context=context, timeout=250, **settings)
 
     def rows(outer):
         return [i for features, _ in outer for i in features["id"].tolist()]
@@ -78,7 +78,7 @@ def test_forked_workers_get_an_error_at_once(table, used, kind):
     if used:
         list(loader)
     with pytest.raises(ForkedError, match=r"num_workers=0.*multiprocessing_context='spawn'"):
-        list(DLDataLoader(loader, batch_size=None, num_workers=2, multiprocessing_context="fork", timeout=30))
+        list(DLDataLoader(loader, batch_size=None, num_workers=2, multiprocessing_context="fork", timeout=120))
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -92,7 +92,7 @@ def test_the_notes_map_style_program(table, workers):
         num_workers=workers,
         sampler=RandomSampler(dataset),
         pin_memory=False,
-        timeout=30 * (workers > 0),
+        timeout=120 * (workers > 0),
     )
     expected, seen = make_table(1003), []
     for batch, labels in dataloader:
@@ -151,6 +151,6 @@ def test_map_style_of_a_frame_and_what_it_refuses(table):
     with pytest.raises(ForkedError, match="spawn"):
         list(
             DataLoader(
-                dataset, batch_size=2, num_workers=1, multiprocessing_context="fork", collate_fn=same, timeout=30
+                dataset, batch_size=2, num_workers=1, multiprocessing_context="fork", collate_fn=same, timeout=120
             )
         )

@@ -78,10 +78,10 @@ def test_a_changed_function_has_other_letters_and_the_same_one_the_same(name):
 def test_letters_are_the_same_in_another_process():
     code = textwrap.dedent("""
         import sys; sys.path[:0] = ["src", "."]
-        from tests.graph.test_functions import NAMES, letters, made
+        from tests.graph.saved.test_function_digest import NAMES, letters, made
         print(*[letters(made(2)[name]) for name in NAMES])
     """)
-    run = functools.partial(subprocess.run, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    run = functools.partial(subprocess.run, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3])
     found = [run([sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}).stdout.split() for seed in "12"]
     assert found[0] == found[1] == [letters(made(2)[name]) for name in NAMES]
 

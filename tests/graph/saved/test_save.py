@@ -15,10 +15,10 @@ from rowmill import Workflow, ops
 from rowmill.errors import ArgumentError, RowmillError, UnknownFunctionError, WorkflowFileError
 from rowmill.graph.saved import load as loading
 from rowmill.graph.saved import save as saving
+from tests.counts import thorough
 from tests.ops.samples import FUNCTIONS, SAMPLES, double, table
 
 FRAME = table(60)
-THOROUGH = bool(os.environ.get("ROWMILL_THOROUGH"))
 
 
 def big() -> Workflow:
@@ -95,7 +95,7 @@ def test_saving_again_replaces_it(tmp_path):
         big().save(tmp_path / "other")
 
 
-def test_killed_while_saving(tmp_path):
+def test_killed_while_saving(tmp_path, tried):
     """A child that is killed at each of its file operations leaves the old folder or the new one."""
     code = textwrap.dedent("""
         import os, sys
@@ -120,7 +120,7 @@ def test_killed_while_saving(tmp_path):
     """)
     target = tmp_path / "w"
     Workflow(["a"] >> ops.LogOp()).save(target)
-    for step in range(1, 400, 1 if THOROUGH else 4):
+    for step in range(1, 400, thorough(7, 1)):
         done = subprocess.run(
             [sys.executable, "-c", code, target, str(step), os.getcwd()], capture_output=True, text=True
         )
@@ -129,6 +129,7 @@ def test_killed_while_saving(tmp_path):
         if done.stdout == "saved\n":
             break
         assert done.returncode == -9, done.stderr
+        tried("kills of processes that save a workflow")
     assert label == "Normalize"
     assert step > 5
 
@@ -156,11 +157,11 @@ def resealed(folder, name):
     (folder / saving.MANIFEST).write_text(json.dumps(manifest))
 
 
-def test_a_flipped_byte_anywhere_is_found(saved, tmp_path):
+def test_a_flipped_byte_anywhere_is_found(saved, tmp_path, tried):
     draw = random.Random(1)
     folder = copied(saved, tmp_path)
     files = [p for p in folder.rglob("*") if p.is_file() and p.name != saving.MANIFEST]
-    for _ in range(1000 if THOROUGH else 150):
+    for _ in range(thorough(150, 1_000)):
         path = draw.choice(files)
         content = bytearray(path.read_bytes())
         place = draw.randrange(len(content))
@@ -171,6 +172,7 @@ def test_a_flipped_byte_anywhere_is_found(saved, tmp_path):
             Workflow.load(folder, functions=FUNCTIONS)
         content[place] = old
         path.write_bytes(content)
+        tried("flipped bits of saved workflows")
     Workflow.load(folder, functions=FUNCTIONS)
 
 
@@ -311,7 +313,7 @@ def test_hostile_folders_are_refused_and_run_nothing(saved, tmp_path):
     assert count >= 60
 
 
-def test_mutated_folders_run_nothing(saved, tmp_path):
+def test_mutated_folders_run_nothing(saved, tmp_path, tried):
     """The graph's JSON with random pieces exchanged: it loads, or there is an error of ours; nothing runs."""
     draw = random.Random(7)
     source = (saved / saving.GRAPH).read_text()
@@ -322,7 +324,7 @@ def test_mutated_folders_run_nothing(saved, tmp_path):
     folder = copied(saved, tmp_path)
     Workflow.load(folder, functions=FUNCTIONS)
     loaded = 0
-    for _ in range(10_000 if THOROUGH else 1_500):
+    for _ in range(thorough(1_500, 10_000)):
         text = source
         for _ in range(draw.randint(1, 4)):
             place = draw.randrange(len(text))
@@ -332,10 +334,11 @@ def test_mutated_folders_run_nothing(saved, tmp_path):
         bad, error = watched(folder)
         assert not bad, bad
         loaded += error is None
+        tried("mutated workflows")
     assert loaded < 1_000  # most are refused
 
 
-def test_mutated_expressions_run_nothing(saved, tmp_path):
+def test_mutated_expressions_run_nothing(saved, tmp_path, tried):
     """Expressions with their parts exchanged at random: they load, or there is an error of ours, never a panic."""
     draw = random.Random(11)
     exprs = [pl.col("a").is_in([1, 2, 3]), pl.col("s").str.slice(0, 3), pl.when(pl.col("f") > 0).then(1).otherwise(2)]
@@ -353,7 +356,7 @@ def test_mutated_expressions_run_nothing(saved, tmp_path):
                 places(value, found)
         return found
 
-    for _ in range(5_000 if THOROUGH else 800):
+    for _ in range(thorough(800, 5_000)):
         changed = json.loads(json.dumps(graph))
         settings = next(node for node in changed["nodes"] if node["kind"] == "Apply")["settings"]
         parent, key = draw.choice(places(settings["exprs"], []))
@@ -361,6 +364,7 @@ def test_mutated_expressions_run_nothing(saved, tmp_path):
         rewritten(folder, lambda _graph, changed=changed: json.dumps(changed))
         bad, _ = watched(folder)
         assert not bad, bad
+        tried("mutated expressions")
 
 
 def test_loading_can_reach_no_code(tmp_path):

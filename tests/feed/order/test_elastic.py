@@ -12,7 +12,7 @@ from rowmill.errors import ArgumentError, StateError
 from rowmill.feed.order.plan import Plan
 from rowmill.loader.torch import MASK, Loader
 from tests.conftest import make_table, write_files
-from tests.feed.test_plan import delivered
+from tests.feed.order.test_plan import delivered
 
 SIZES = [1, 2, 3, 4, 6, 8]
 LANES = 24
