@@ -84,6 +84,7 @@ def violation(found):
     return bad or found["events"] or found["mb"] > MEGABYTES or found["s"] > SECONDS
 
 
+@pytest.mark.timeout(hostile(300, 2400))
 def test_crafted_workflows_do_no_harm(tmp_path, tried):
     maker, child = Maker(tmp_path, seed=int(os.environ.get("ROWMILL_HOSTILE_SEED", "5"))), Child(tmp_path / "warm")
     bad, ended = [], {}
