@@ -6,6 +6,7 @@ The tree has the first line of every module's docstring; the table is the rule t
 """
 
 import ast
+import itertools
 import re
 from pathlib import Path
 
@@ -21,10 +22,17 @@ def first_line(path: Path) -> str:
     return " ".join(sentence.split()).rstrip(".")
 
 
+def first_comment(path: Path) -> str:
+    """The first sentence of the comment at the top of a C++ file."""
+    lines = itertools.takewhile(lambda line: line.startswith("//"), path.read_text().splitlines())
+    return re.split(r"\.(?:\s|$)", " ".join(line.removeprefix("//").strip() for line in lines))[0]
+
+
 def _entries(folder: Path, depth: int) -> list[str]:
     indent, width = "  " * depth, 28 - 2 * depth
     modules = [path for path in sorted(folder.glob("*.py")) if path.name not in ("__init__.py", "__main__.py")]
-    lines = [f"{indent}{path.name:<{width}}{first_line(path)}" for path in modules]
+    native = [f"{indent}{path.name:<{width}}{first_comment(path)}" for path in sorted(folder.glob("*.[ch]pp"))]
+    lines = native + [f"{indent}{path.name:<{width}}{first_line(path)}" for path in modules]
     for path in sorted(p for p in folder.iterdir() if (p / "__init__.py").is_file()):
         lines.append(f"{indent}{path.name + '/':<{width}}{first_line(path / '__init__.py')}")
         lines += _entries(path, depth + 1)

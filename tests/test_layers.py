@@ -100,6 +100,7 @@ ALLOWED = {
     "cli": {
         "_system.progress",
         "errors",
+        "feed.report.verdict",
         "schema",
         "dataset",
         "sources.files.paths",

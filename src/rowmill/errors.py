@@ -1,4 +1,4 @@
-"""The exception tree: what Rowmill raises, and nothing else.
+"""The errors that Rowmill raises, and the texts that several modules share, such as that for a missing column.
 
 Every message has three parts: what was found, what was wanted, what to do. Each class is also the built-in type that
 people already catch (`ValueError`, `FileNotFoundError`, ...), so an `except` written for another library still works.

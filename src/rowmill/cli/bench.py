@@ -11,8 +11,8 @@ from rowmill._system.progress import progress_bar
 from rowmill.cli import console
 from rowmill.dataset import Dataset
 from rowmill.errors import ArgumentError
+from rowmill.feed.report.verdict import limit_text
 from rowmill.report import plural
-from rowmill.report.limits import limit_text
 from rowmill.report.loading import loadable
 from rowmill.schema import Schema
 from rowmill.tools import throughput

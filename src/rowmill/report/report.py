@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from rowmill.dataset import Dataset
 from rowmill.errors import writing
-from rowmill.feed.report.run_stats import SHORT, RunReport
+from rowmill.feed.report.run_stats import RunReport
+from rowmill.feed.report.verdict import SHORT, limit_text
 from rowmill.report import page, pictures, png
 from rowmill.report.facts import TableFacts
-from rowmill.report.limits import limit_text
 from rowmill.report.table import SAMPLE_ROWS, measure_table
 from rowmill.sources.files.paths import local_path
 

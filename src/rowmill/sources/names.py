@@ -1,4 +1,4 @@
-"""Exact column references. Polars reads some names as patterns; a column of a table is always meant by its exact name.
+"""Columns by their exact names: Polars reads some names, such as `^a.*$`, as patterns.
 
 `pl.col("^a.*$")` selects every column that matches, and `pl.col("*")` selects all of them. `column(name)` selects the
 one column of that name. The same holds wherever Polars takes a name as a string: `select`, `group_by`, `sort`, `drop`,

@@ -1,4 +1,4 @@
-"""What a feed needs to know of where rows come from: the `Source` protocol and the `Fragment` it reads.
+"""The `Source` protocol and the `Fragment` it reads; large fragments are cut and small ones joined here.
 
 A source is made of units (files, or one frame); a fragment is a run of rows of one unit. Sources know nothing of
 order, batches or tensors.

@@ -1,4 +1,4 @@
-"""One type system: Arrow and Polars types in, the short dtype names of `rowmill.schema` out, and back.
+"""Supported column types: Arrow and Polars types in, the short dtype names of `rowmill.schema` out, and back.
 
 Every source describes its columns through `column_schema`; a dtype given by a user (`dtypes=`) comes back
 through

@@ -1,4 +1,4 @@
-"""Randomness without a generator: keys made from integers, and the permutations those keys stand for.
+"""How the rows of a chunk are shuffled: keys made from integers, and the permutations that follow from them.
 
 Comes in: a key (64 bits, made by `key` from seed, epoch and place) and a count. Goes out: where each row goes. The same
 key gives the same order on every machine, in every thread and in every release: `VERSION` changes if that ever must.

@@ -1,4 +1,7 @@
-"""World size and rank as a function, called when an epoch is planned. Made by the loaders, called by `run.stream`."""
+"""World size and rank of this process, as a function that is called when an epoch is planned; `plan` divides the rows.
+
+Made by the loaders, called by `run.planner`.
+"""
 
 from __future__ import annotations
 

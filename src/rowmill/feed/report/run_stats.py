@@ -1,4 +1,4 @@
-"""What a pass costs: where time goes, how much comes through, and what limits it.
+"""Counters of a run: where time goes and how much comes through. `verdict` says in words what limits it.
 
 `Stats` is written by `run.pipeline` while it runs (a few additions for each fragment and batch); `Stats.report` makes
 of it what a person reads: was the training loop waiting for data, and if so, for the processor or for storage.
@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass, field
 
 from rowmill.feed.report.text_table import TextTable, bytes_text
+from rowmill.feed.report.verdict import verdict_text
 
 MOMENTS = 256  # kept of a pass; when there are more, every other one is dropped
 
@@ -116,9 +117,6 @@ class Stats:
         )
 
 
-SHORT = 1.0  # seconds in which starting up weighs more than loading
-
-
 @dataclass(frozen=True)
 class RunReport(TextTable):
     """One pass in figures. `verdict` says what limits it and what to try."""
@@ -151,22 +149,7 @@ class RunReport(TextTable):
 
     @property
     def verdict(self) -> str:
-        share = f"the training loop waited for data {self.waited / self.seconds:.0%} of the time"
-        if self.seconds < SHORT:
-            share += f" (of {self.seconds:.2f} s: too short to be sure)"
-        if self.bound == "unknown":
-            return "nothing has been delivered yet"
-        if self.bound == "model":
-            return f"model-bound: {share}; a faster loader would change little"
-        if self.bound == "cpu":
-            return (
-                f"data-bound, by the processor: {share} while the cores were busy; "
-                f"read fewer columns, use smaller dtypes (ids as int32), or give it more cores"
-            )
-        return (
-            f"data-bound, by storage: {share} while the cores were idle; "
-            f"use more threads= and memory=, larger row groups, or a faster disk"
-        )
+        return verdict_text(self.bound, self.waited, self.seconds)
 
     def table(self) -> tuple[str, list[tuple[str, str]]]:
         rows = [

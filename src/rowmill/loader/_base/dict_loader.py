@@ -1,4 +1,4 @@
-"""What the loaders of dicts share, whatever the framework: the batch format, transforms, and fewer columns.
+"""The base class of loaders whose batch is a dict: the batch format, transforms, and fewer columns.
 
 Comes in: a `DictBatches` and the framework's `Tensors`. Goes out: batches `(features, target)` or `(features, target,
 weight)`. Mixed into the `Loader` of each framework.

@@ -1,4 +1,4 @@
-"""What the loaders of all frameworks share: an iterable over a `Stream`, its position, its reports.
+"""The base class of all loaders: an iterable over a `Stream`, its position, its reports.
 
 Comes in: a `Stream` of NumPy batches. Goes out: epochs of whatever the loader's `_tensors` makes of a batch. Knows no
 framework; each loader adds its own.

@@ -1,4 +1,4 @@
-"""What a framework has to do with a batch: the `Tensors` protocol, and NumPy's answer to it.
+"""The `Tensors` protocol: what a framework has to implement (columns, padded lists, ...), and NumPy's version of it.
 
 Comes in: a `Batch` of matrices, list columns and objects. Goes out: one tensor for each column. Each framework has its
 own file (`tensors` in `_tf`, `_torch`, `_jax`); the batch formats know the protocol only.

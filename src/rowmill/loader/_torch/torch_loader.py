@@ -1,4 +1,4 @@
-"""What the PyTorch loaders share: an iterable over a `Stream` whose batches become tensors.
+"""The base class of the PyTorch loaders: an iterable over a `Stream` whose batches become tensors.
 
 Tensors are views of the feed's blocks, so nothing is copied on the CPU.
 """
