@@ -160,8 +160,7 @@ class Normalize(StatOperator):
         return one_per_column(inputs, lambda column, value: self._scaled(column, value, fitted))
 
     def _scaled(self, column: ColumnSchema, value: pl.Expr, fitted: Fitted | None) -> tuple[ColumnSchema, pl.Expr]:
-        dtype = polars_type(self.out_dtype or "float32")
-        made = retagged(numeric(column, self), Tags.CONTINUOUS).with_dtype(self.out_dtype or "float32")
+        made, dtype = _as_continuous(column, self, self.out_dtype)
         if fitted is None:
             return made, value
         mean, std = fitted.values["means"][column.name], fitted.values["stds"][column.name]
@@ -174,6 +173,12 @@ class Normalize(StatOperator):
     @property
     def stds(self) -> dict[str, float]:
         return dict(self.learnt.values["stds"])
+
+
+def _as_continuous(column: ColumnSchema, operator: Operator, out_dtype: Any) -> tuple[ColumnSchema, pl.DataType]:
+    """The column that an operator makes of numbers: continuous, of the dtype asked for or float32."""
+    name = out_dtype or "float32"
+    return retagged(numeric(column, operator), Tags.CONTINUOUS).with_dtype(name), polars_type(name)
 
 
 _HUGE, _TINY = 2.0**960, 2.0**-960  # beyond them a difference, a product or 1 / x may leave float64's range
@@ -213,8 +218,7 @@ class NormalizeMinMax(StatOperator):
         return one_per_column(inputs, lambda column, value: self._scaled(column, value, fitted))
 
     def _scaled(self, column: ColumnSchema, value: pl.Expr, fitted: Fitted | None) -> tuple[ColumnSchema, pl.Expr]:
-        dtype = polars_type(self.out_dtype or "float32")
-        made = retagged(numeric(column, self), Tags.CONTINUOUS).with_dtype(self.out_dtype or "float32")
+        made, dtype = _as_continuous(column, self, self.out_dtype)
         if fitted is None:
             return made, value
         low, high = fitted.values["mins"][column.name], fitted.values["maxs"][column.name]
