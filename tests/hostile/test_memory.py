@@ -45,7 +45,7 @@ def cases():
 def test_resident_memory(tmp_path_factory, tried, table, consumer, megabytes):
     folder = tmp_path_factory.getbasetemp() / "memory"
     folder.mkdir(exist_ok=True)
-    scale = "1.0" if HOSTILE else "0.4"
+    scale = "1.0" if HOSTILE else "0.25"
     command = [
         sys.executable,
         "-m",

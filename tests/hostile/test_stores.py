@@ -131,7 +131,7 @@ def is_fine(answer, wanted):
 
 @pytest.mark.parametrize("part", range(4))
 def test_what_others_put_in_a_store(visit, table, tmp_path, tried, part):
-    attacks = random.Random(part).sample(ATTACKS[part::4], hostile(5, len(ATTACKS[part::4])))
+    attacks = random.Random(part).sample(ATTACKS[part::4], hostile(3, len(ATTACKS[part::4])))
     for number, (state, place, kind) in enumerate(attacks):
         here = tmp_path / str(number)
         outside, store = outside_of(here), copied(table, state, here)
@@ -227,7 +227,7 @@ def test_manifests_that_are_none(visit, table, tmp_path, tried):
     texts = [b"", b"[" * 100_000, b"{" * 5_000_000, b"[" + b"1," * 4_000_000 + b"1]", b"9" * 100_000, b"\xff\xfe\x00"]
     texts += [good[: len(good) // 2], good + good, b"null", b'"x"', good.replace(b'"rows": 400', b'"rows": 400.0')]
     plain = [(text, False) for text in dice.sample(texts, hostile(3, len(texts)))]
-    for text, summed in [damaged(good, dice) for _ in range(hostile(8, 400))] + plain:
+    for text, summed in [damaged(good, dice) for _ in range(hostile(5, 400))] + plain:
         if text == good:
             continue
         (store / "manifest.json").write_bytes(text)

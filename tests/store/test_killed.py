@@ -16,10 +16,10 @@ from tests.store.common import epochs, large_folder, lists_folder, stream
 
 pytestmark = pytest.mark.timeout(3600 if THOROUGH else 300)
 ROOT = Path(__file__).parents[2]
-MOMENTS = thorough(12, 200)
-ROUNDS = thorough(2, 20)
+MOMENTS = thorough(8, 200)
+ROUNDS = thorough(1, 20)
 # Every so many-th operation.
-STEPS = {"table": thorough(19, 1), "large": thorough(43, 1), "scalars": thorough(13, 1)}
+STEPS = {"table": thorough(31, 1), "large": thorough(67, 1), "scalars": thorough(23, 1)}
 
 
 @pytest.fixture(scope="module")

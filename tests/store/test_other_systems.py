@@ -18,7 +18,7 @@ PROGRAM = textwrap.dedent("""
     warnings.simplefilter("error")
     import rowmill
     from rowmill._system import handles
-    from rowmill.loader.torch import Loader
+    from rowmill.loader.numpy import Loader
 
     data = rowmill.Dataset(sys.argv[1])
     wanted = [batch["id"].tolist() for batch, _ in Loader(data, 100, columns=["id", "x1"], shuffle=True)]

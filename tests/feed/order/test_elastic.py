@@ -12,6 +12,7 @@ from rowmill.errors import ArgumentError, StateError
 from rowmill.feed.order.plan import Plan
 from rowmill.loader.torch import MASK, Loader
 from tests.conftest import make_table, write_files
+from tests.counts import thorough
 from tests.feed.order.test_plan import delivered
 
 SIZES = [1, 2, 3, 4, 6, 8]
@@ -82,7 +83,7 @@ def test_a_state_saved_with_some_ranks_resumes_with_others(table):
 def test_chains_of_three_sizes(table):
     expected = list(steps(loaders(table, 1)))
     rng = random.Random(4)
-    for _ in range(20):
+    for _ in range(thorough(5, 40)):
         found, state = [], None
         cuts = [0, *sorted(rng.sample(range(1, len(expected)), 2)), len(expected)]
         for (a, b), ranks in zip(itertools.pairwise(cuts), rng.choices(SIZES, k=3), strict=True):

@@ -37,7 +37,7 @@ def prints(batches) -> list[str]:
 
 
 WAYS = [*itertools.product((True, False), (True, False), (1, 4), (0,)), (True, False, 2, 3)]
-EVERY = thorough(4, 1)  # of the batches; each way has others
+EVERY = thorough(9, 1)  # of the batches; each way has others, and all ways together have all
 
 
 @pytest.mark.parametrize("way", range(len(WAYS)))
@@ -83,7 +83,7 @@ def test_chains_of_resumes(table):
     loader = itr(table)
     expected = [p for _ in range(3) for p in prints(loader)]
     rng = random.Random(1)
-    for _ in range(thorough(8, 40)):
+    for _ in range(thorough(5, 40)):
         found, state = [], None
         while len(found) < len(expected):
             loader = itr(table, threads=rng.choice([1, 2, 4]))

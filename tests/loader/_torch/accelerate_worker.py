@@ -1,4 +1,4 @@
-"""One rank of a run under torchrun, started by test_accelerate.py: prepares a loader with Accelerate, and trains."""
+"""One rank of a run under torchrun, started by test_accelerate.py: prepares loaders with Accelerate, and trains."""
 
 import json
 import sys
@@ -18,21 +18,23 @@ def ids_of(batch, loader):
     return found[: len(found) - loader.padding]
 
 
-def main(folder: str, out: str, form: str) -> None:
-    data = rowmill.Dataset(folder)
+def made(data, form):
     settings = {"batch_size": 8, "shuffle": True, "memory": "60KB"}
     if form.startswith("itr"):
-        loader = TorchAsyncItr(data, cats=["id"], conts=["x2"], labels=["label"], **settings)
-    else:
-        loader = Loader(data, columns=["id", "x2"], targets="label", **settings)
+        return TorchAsyncItr(data, cats=["id"], conts=["x2"], labels=["label"], **settings)
+    return Loader(data, columns=["id", "x2"], targets="label", **settings)
+
+
+def train(accelerator, loader, form: str, out: str) -> dict:
+    """Two epochs with a loader in one form: what this rank saw."""
     given = {"loader": loader, "dl": DLDataLoader(loader), "stock": DataLoader(loader, batch_size=None)}
-    accelerator = Accelerator(cpu=True)  # the process group begins here, after the loader was made
     model = torch.nn.Linear(1, 1)
     torch.nn.init.ones_(model.weight)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
     prepared, model, optimizer = accelerator.prepare(given[form.split("-")[-1]], model, optimizer)
-    accelerator.register_for_checkpointing(loader)
-    rank, result = accelerator.process_index, {"epochs": [], "length": len(prepared)}
+    if form == "itr-loader":
+        accelerator.register_for_checkpointing(loader)
+    result = {"epochs": [], "length": len(prepared)}
     try:
         for _ in range(2):
             steps = []
@@ -52,7 +54,14 @@ def main(folder: str, out: str, form: str) -> None:
     except ValueError as error:
         result["error"] = str(error)
     result["weight"] = accelerator.unwrap_model(model).weight.item()
-    Path(out, f"{rank}.json").write_text(json.dumps(result))
+    return result
+
+
+def main(folder: str, out: str, forms: str) -> None:
+    loaders = {form: made(rowmill.Dataset(folder), form) for form in forms.split(",")}
+    accelerator = Accelerator(cpu=True)  # the process group begins here, after the loaders were made
+    results = {form: train(accelerator, loader, form, out) for form, loader in loaders.items()}
+    Path(out, f"{accelerator.process_index}.json").write_text(json.dumps(results))
     accelerator.end_training()
 
 

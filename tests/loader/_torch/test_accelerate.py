@@ -16,7 +16,7 @@ ROWS = 241  # on 3 ranks: 10 steps of 24 rows, and a last one of one row
 
 
 def run(worker, out, size, *arguments):
-    """All ranks of a run under torchrun; what each of them wrote down."""
+    """All ranks of a run under torchrun."""
     out.mkdir(parents=True, exist_ok=True)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={size}"]
     done = subprocess.run(
@@ -26,21 +26,38 @@ def run(worker, out, size, *arguments):
         timeout=200,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    return [json.loads((out / f"{rank}.json").read_text()) for rank in range(size)]
 
 
-@pytest.fixture
-def table(tmp_path):
-    write_files(tmp_path / "t", make_table(ROWS), files=2, row_group=70)
-    return str(tmp_path / "t")
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("accelerate")
+    write_files(folder, make_table(ROWS), files=2, row_group=70)
+    return str(folder)
+
+
+FORMS = {1: "itr-loader,dict-stock", 2: "itr-loader,dict-loader,itr-dl,itr-stock,dict-stock", 3: "itr-loader,dict-dl"}
+
+
+@pytest.fixture(scope="module")
+def results_of(table, tmp_path_factory):
+    """What the ranks of a run wrote down. All forms of one number of ranks go through one start of torchrun."""
+    done = {}
+
+    def results(form, size):
+        if size not in done:
+            done[size] = tmp_path_factory.mktemp(f"{size} ranks")
+            run("accelerate_worker.py", done[size], size, table, FORMS[size])
+        return [json.loads((done[size] / f"{rank}.json").read_text())[form] for rank in range(size)]
+
+    return results
 
 
 @pytest.mark.parametrize(
     ("form", "size"),
     [("itr-loader", 1), ("itr-loader", 2), ("itr-loader", 3), ("dict-loader", 2), ("itr-dl", 2), ("dict-dl", 3)],
 )
-def test_a_prepared_loader_delivers_every_row_once(tmp_path, table, form, size):
-    results = run("accelerate_worker.py", tmp_path / "out", size, table, form)
+def test_a_prepared_loader_delivers_every_row_once(results_of, form, size):
+    results = results_of(form, size)
     steps = {1: 31, 2: 16, 3: 11}[size]
     for epoch in (0, 1):
         assert [len(result["epochs"][epoch]) for result in results] == [steps] * size
@@ -54,16 +71,16 @@ def test_a_prepared_loader_delivers_every_row_once(tmp_path, table, form, size):
 
 
 @pytest.mark.parametrize("form", ["itr-stock", "dict-stock"])
-def test_a_stock_dataloader_is_refused_on_several_ranks(tmp_path, table, form):
+def test_a_stock_dataloader_is_refused_on_several_ranks(results_of, form):
     """Accelerate would divide rank 0's share among all ranks."""
-    for result in run("accelerate_worker.py", tmp_path / "out", 2, table, form):
+    for result in results_of(form, 2):
         assert result["epochs"] == []
         assert "this loader has given each of the 2 ranks its own rows" in result["error"]
         assert "pass the Rowmill loader itself to accelerator.prepare()" in result["error"]
 
 
-def test_a_stock_dataloader_on_one_rank_delivers_every_row_once(tmp_path, table):
-    (result,) = run("accelerate_worker.py", tmp_path / "out", 1, table, "dict-stock")
+def test_a_stock_dataloader_on_one_rank_delivers_every_row_once(results_of):
+    (result,) = results_of("dict-stock", 1)
     assert [sorted(row for step in epoch for row in step) for epoch in result["epochs"]] == [list(range(ROWS))] * 2
 
 
@@ -89,7 +106,8 @@ list(accelerator.prepare(DataLoader(Loader(table, 2, targets="y"), batch_size=No
 @pytest.mark.parametrize("size", [1, 2])
 def test_the_trainer_of_transformers_sees_every_row_once_in_each_epoch(tmp_path, table, size):
     pytest.importorskip("transformers")
-    results = run("trainer_worker.py", tmp_path / "out", size, table)
+    run("trainer_worker.py", tmp_path, size, table)
+    results = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(size)]
     steps = {1: 31, 2: 16}[size]
     assert [result["steps"] for result in results] == [2 * steps] * size
     for epoch in (0, 1):
