@@ -10,8 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.counts import thorough
-
 MEMORY = 200_000_000
 
 SCRIPT = (
@@ -60,9 +58,9 @@ SCHEMA = pa.schema(
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    """A table of five or ten times the setting (244 bytes a row) in usual row groups, and one in a single one."""
+    """A table ten times the memory setting (244 bytes a row) in usual row groups, and one in a single row group."""
     root, rng = tmp_path_factory.mktemp("memory"), np.random.default_rng(0)
-    rows = thorough(5, 10) * MEMORY // 244
+    rows = 10 * MEMORY // 244
     write(root / "small.parquet", 20_000, 10_000, rng)
     write(root / "usual.parquet", rows, 100_000, rng)
     write(root / "huge.parquet", 4 * MEMORY // 244, 4 * MEMORY // 244, rng)
