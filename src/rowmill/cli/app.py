@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import rowmill
-from rowmill.cli import bench, demo, inspect, prepare, stores
+from rowmill.cli import bench, demo, inspect, prepare, stores, which
 
 app = typer.Typer(
     name="rowmill",
@@ -35,7 +35,7 @@ def rowmill_command(
 
 for command in (
     demo.demo, inspect.inspect, inspect.plan, bench.bench, inspect.report,
-    prepare.fit, prepare.transform, prepare.convert,
+    prepare.fit, prepare.transform, prepare.convert, which.which,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(stores.app, name="cache")

@@ -25,9 +25,13 @@ class Position:
     batch: int = 0
 
 
-def save(plan: Plan, position: Position, data: Mapping[str, str]) -> dict[str, Any]:
-    """The state: position, order and data. `data` identifies the files and the columns (see `Source.fingerprint`)."""
-    return {"version": VERSION, "epoch": position.epoch, "batch": position.batch, **_order(plan, data)}
+def save(plan: Plan, position: Position, data: Mapping[str, str], reading: Mapping[str, Any]) -> dict[str, Any]:
+    """The state: position, order and data. `data` identifies the files and the columns (see `Source.fingerprint`).
+
+    `reading` is what else is needed to tell which rows a step has, without the loader; it is not compared.
+    """
+    at = {"epoch": position.epoch, "batch": position.batch}
+    return {"version": VERSION, **at, **_order(plan, data), "reading": dict(reading)}
 
 
 def load(state: Mapping[str, Any], plan: Plan, data: Mapping[str, str]) -> Position:

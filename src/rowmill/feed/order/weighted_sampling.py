@@ -107,11 +107,18 @@ class Draw:
         """The rows of a pass, in table order; a row drawn twice is there twice."""
         wanted = list(columns) if self._column is None or self._column in columns else [*columns, self._column]
         frame = self._source.read(drawn.fragment, wanted)
-        column = None if self._column is None else frame.get_column(self._column).alias("values")
+        return frame[self._row_numbers(drawn, None if self._column is None else frame.get_column(self._column))]
+
+    def row_numbers(self, drawn: Drawn) -> NDArray[np.int64]:
+        """The rows of a pass, as numbers of rows of its fragment, in table order. Reads the column of weights."""
+        return self._row_numbers(drawn, None if self._column is None else self._values(drawn.fragment))
+
+    def _row_numbers(self, drawn: Drawn, column: pl.Series | None) -> NDArray[np.int64]:
         before = self._cumulative[drawn.number]
+        column = None if column is None else column.alias("values")
         ends = before + np.cumsum(self._weights(drawn.fragment, drawn.number, column))
         times = np.diff(self._sampled_before(np.concatenate([[before], ends]), drawn.seed, drawn.epoch))
-        return frame[np.repeat(np.arange(frame.height), times)[drawn.pass_number :: drawn.passes]]
+        return np.repeat(np.arange(drawn.fragment.rows), times)[drawn.pass_number :: drawn.passes]
 
     def _sampled_before(self, along: NDArray[np.float64], seed: int, epoch: int) -> NDArray[np.int64]:
         """How many samples lie before each of these points on the axis: none before its start, all before its end."""

@@ -32,6 +32,7 @@ from rowmill.feed.order.weighted_sampling import Draw, Weights
 from rowmill.feed.pack.pack_columns import RowSource
 from rowmill.feed.pack.selection import Selection
 from rowmill.feed.report.run_stats import Stats
+from rowmill.feed.run.batch_rows import locate_batch
 from rowmill.feed.run.cache_protocol import Cache, CachedTable, is_full
 from rowmill.feed.run.cache_request import request
 from rowmill.feed.run.chunk_buffer import ChunkBuffer, Read
@@ -40,6 +41,7 @@ from rowmill.feed.run.pipeline import Feed
 from rowmill.feed.run.planner import GATHERED_ROWS, Planner
 from rowmill.feed.run.reader import TableReader
 from rowmill.schema import Schema
+from rowmill.sources.locate import stored_table
 from rowmill.sources.source import Fragment, Source, fit_fragments
 
 T = TypeVar("T")
@@ -100,7 +102,8 @@ class Stream:
         found = source.fragments
         largest = max((fragment.rows for fragment in found), default=1)
         budget = Budget.of(memory, threads or cores(), largest * sizes.read)
-        fragments = fit_fragments(found, max(1, int(budget.fragment / sizes.read)))
+        self._fragment_limit = max(1, int(budget.fragment / sizes.read))
+        fragments = fit_fragments(found, self._fragment_limit)
         largest = max((fragment.rows for fragment in fragments), default=1)
         threads = budget.threads(threads or cores(), largest * sizes.read)
         self.planner = Planner(
@@ -209,6 +212,15 @@ class Stream:
             cast("Any", batches).close()
 
     @interruptible
+    def rows(self, step: int, epoch: int | None = None, rank: int | None = None) -> pl.DataFrame:
+        """Where the rows of a batch are stored. Reads no value and moves nothing."""
+        size, own = self.find_ranks()
+        epoch = self.position.epoch if epoch is None else epoch
+        plan = self.plan(epoch, (size, own if rank is None else rank))
+        reader = self.reader
+        return locate_batch(reader.source, reader.fragments, reader.draw, plan, epoch, step, self.threads)
+
+    @interruptible
     def take(self, rows: NDArray[np.int64]) -> Batch:
         """Rows of the table by their numbers, in this order, from a store that has all of them."""
         store = self._needed_cache("take()").complete_store()
@@ -298,7 +310,12 @@ class Stream:
     def state_dict(self) -> dict[str, Any]:
         """The position of the latest iteration, and what it is a position in."""
         ranks = self.cursor.ranks if self.position.batch else self.find_ranks()
-        return resume_state.save(self.plan(0, ranks), self.position, self.reader.fingerprints())
+        reading = {
+            "table": stored_table(self.source).fingerprint(),
+            "fragment_rows": self._fragment_limit,
+            "drawn_by": self.reader.drawn_by,
+        }
+        return resume_state.save(self.plan(0, ranks), self.position, self.reader.fingerprints(), reading)
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Let the next iteration go on where a saved one stood."""

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import polars as pl
+
 from rowmill._system.display import Displayed, DisplayRows, plural
 from rowmill.errors import ArgumentError, StartedError
 from rowmill.feed.memory.block import Batch
@@ -150,6 +152,16 @@ class Streamed(Displayed):
         raise ArgumentError(
             f"the columns of a {type(self).__name__} cannot be changed; make a new one with those wanted"
         )
+
+    def rows(self, step: int, *, epoch: int | None = None, rank: int | None = None) -> pl.DataFrame:
+        """Which rows of the table batch `step` is made of: `file`, `row_group` and `row` (within the row group), one
+        line for each row of the batch, in its order. Padding rows are nulls.
+
+        `epoch`: by default the one that `epoch` names; `rank`: by default this process's own. Follows from the order
+        alone: no value of the table is read, except the column of `weights=` or `balance=`. With `seed_fn`, the order
+        is that of the latest seed.
+        """
+        return self._stream.rows(operator.index(step), epoch, rank)
 
     def take(self, rows: Any) -> Any:
         """Rows of the table by number (an array, a list, a slice or a mask), as one batch, from a complete store."""

@@ -23,6 +23,7 @@ from rowmill.sources.files.fingerprint import of_values, stamp_pins
 from rowmill.sources.files.hive import hive_columns, with_hive
 from rowmill.sources.files.paths import Files
 from rowmill.sources.files.pins import Pins
+from rowmill.sources.locate import Rows, places
 from rowmill.sources.missing_columns import check_columns
 from rowmill.sources.names import columns as exactly
 from rowmill.sources.null_texts import is_null_text, null_values_hint
@@ -169,6 +170,9 @@ class CsvSource:
 
     def describe(self, fragment: Fragment) -> str:
         return f"{self.files.name(fragment.unit)} (rows {fragment.start} to {fragment.stop})"
+
+    def locate(self, unit: int, rows: Rows) -> pl.DataFrame:
+        return places(self.files.name(unit), rows)
 
     def fingerprint(self) -> str:
         return of_values(self._pins.fingerprint(), self._schema, self.options)

@@ -14,6 +14,7 @@ from rowmill.schema import Schema
 from rowmill.sources.files.fingerprint import of_values
 from rowmill.sources.frames.frame_source import as_frame
 from rowmill.sources.frames.pandas_frames import check_backend, is_masked, pandas_frame
+from rowmill.sources.locate import Rows, places
 from rowmill.sources.missing_columns import check_columns
 from rowmill.sources.null_columns import columns_with_nulls
 from rowmill.sources.row_size import Widths
@@ -72,6 +73,9 @@ class DaskSource:
 
     def describe(self, fragment: Fragment) -> str:
         return f"partition {fragment.unit} of a Dask dataframe (rows {fragment.start} to {fragment.stop})"
+
+    def locate(self, unit: int, rows: Rows) -> pl.DataFrame:
+        return places(None, rows).with_columns(pl.lit(unit, pl.Int64).alias("row_group"))
 
     def fingerprint(self) -> str:
         return of_values(self._collection._name, tuple(self.fragments))

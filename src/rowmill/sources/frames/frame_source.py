@@ -25,6 +25,7 @@ from rowmill.sources.files.fingerprint import of_frame, stamp_frame
 from rowmill.sources.files.paths import Files
 from rowmill.sources.files.temporary_files import temporary_folder
 from rowmill.sources.frames.pandas_index import listed, unlisted
+from rowmill.sources.locate import Rows, places
 from rowmill.sources.missing_columns import check_columns
 from rowmill.sources.names import column, frame_of
 from rowmill.sources.parquet.parquet_source import ParquetSource
@@ -75,6 +76,9 @@ class FrameSource:
 
     def describe(self, fragment: Fragment) -> str:
         return f"frame in memory (rows {fragment.start} to {fragment.stop})"
+
+    def locate(self, unit: int, rows: Rows) -> pl.DataFrame:
+        return places(None, rows)
 
     def fingerprint(self) -> str:
         return of_frame(self.frame)
@@ -143,6 +147,9 @@ class LazySource:
 
     def describe(self, fragment: Fragment) -> str:
         return f"result of a lazy query (rows {fragment.start} to {fragment.stop})"
+
+    def locate(self, unit: int, rows: Rows) -> pl.DataFrame:
+        return places(None, rows)
 
     def fingerprint(self) -> str:
         return self._spooled().fingerprint()

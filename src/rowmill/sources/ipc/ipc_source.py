@@ -25,6 +25,7 @@ from rowmill.sources.files.paths import Files
 from rowmill.sources.files.pins import Pins
 from rowmill.sources.frames.pandas_index import listed, only_common_index, unlisted
 from rowmill.sources.ipc.batch_sizes import batch_sizes
+from rowmill.sources.locate import Rows, places
 from rowmill.sources.missing_columns import check_columns
 from rowmill.sources.names import columns as exactly
 from rowmill.sources.row_size import Widths
@@ -155,6 +156,9 @@ class IpcSource:
     def describe(self, fragment: Fragment) -> str:
         batch = bisect_right(self._starts[fragment.unit], fragment.start) - 1
         return f"{self.files.name(fragment.unit)}, record batch {batch} (rows {fragment.start} to {fragment.stop})"
+
+    def locate(self, unit: int, rows: Rows) -> pl.DataFrame:
+        return places(self.files.name(unit), rows, self._starts[unit])
 
     def fingerprint(self) -> str:
         return of_values(self._pins.fingerprint(), self._schema)

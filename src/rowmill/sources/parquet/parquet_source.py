@@ -22,6 +22,7 @@ from rowmill.sources.files.fingerprint import of_values, stamp_pins
 from rowmill.sources.files.hive import hive_columns, with_hive
 from rowmill.sources.files.paths import Files
 from rowmill.sources.frames.pandas_index import listed, only_common_index, unlisted, warn_of_ranges
+from rowmill.sources.locate import Rows, places
 from rowmill.sources.missing_columns import check_columns
 from rowmill.sources.names import columns as exactly
 from rowmill.sources.null_columns import footer_nulls
@@ -211,6 +212,9 @@ class ParquetSource:
         )
         groups = f"row group {first}" if first == last else f"row groups {first} to {last}"
         return f"{self.files.name(fragment.unit)}, {groups} (rows {fragment.start} to {fragment.stop})"
+
+    def locate(self, unit: int, rows: Rows) -> pl.DataFrame:
+        return places(self.files.name(unit), rows, self._starts[unit])
 
     def fingerprint(self) -> str:
         return of_values(self._pins.fingerprint(), self._schema)

@@ -11,6 +11,7 @@ from rowmill.errors import DataFileError, unknown_column
 from rowmill.schema import Schema
 from rowmill.sources.files.fingerprint import of_values
 from rowmill.sources.frames.pandas_index import unlisted_schema
+from rowmill.sources.locate import Rows, locate
 from rowmill.sources.names import column
 from rowmill.sources.null_columns import CountsNulls
 from rowmill.sources.source import Fragment, Source, read_slices
@@ -46,6 +47,11 @@ class RecastSource:
         """The other source, which has the rows in the types they are stored in."""
         return self._source
 
+    @property
+    def same_fragments_as(self) -> Source:
+        """The other source, which has the same rows in the same fragments."""
+        return self._source
+
     def read(self, fragment: Fragment, columns: Sequence[str]) -> pl.DataFrame:
         return self._cast(self._source.read(fragment, columns), fragment)
 
@@ -69,6 +75,9 @@ class RecastSource:
 
     def describe(self, fragment: Fragment) -> str:
         return self._source.describe(fragment)
+
+    def locate(self, unit: int, rows: Rows) -> pl.DataFrame:
+        return locate(self._source, unit, rows)
 
     def fingerprint(self) -> str:
         return of_values(self._source.fingerprint(), self._schema)

@@ -9,11 +9,13 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 
+import numpy as np
 import polars as pl
 
 from rowmill.schema import Schema
 from rowmill.sources.files.fingerprint import of_values
 from rowmill.sources.frames.pandas_index import unlisted_schema
+from rowmill.sources.locate import Rows, locate, locate_parts
 from rowmill.sources.null_columns import CountsNulls
 from rowmill.sources.source import Fragment, Source, read_slices
 
@@ -86,6 +88,15 @@ class JoinedSource:
             return "no rows"
         first = self._source.describe(spans[0])
         return first if len(spans) == 1 else f"{first} to {self._source.describe(spans[-1])}"
+
+    def locate(self, unit: int, rows: Rows) -> pl.DataFrame:
+        starts = np.asarray(self._starts, np.int64)
+        pieces = np.searchsorted(starts, rows, "right") - 1
+
+        def within(number: int, found: Rows) -> pl.DataFrame:
+            return locate(self._source, self._pieces[number].unit, self._pieces[number].start + found)
+
+        return locate_parts(pieces, within, rows - starts[pieces])
 
     def fingerprint(self) -> str:
         return of_values(self._source.fingerprint(), self._pieces, self._fragments)

@@ -18,6 +18,7 @@ from rowmill.schema import Schema
 from rowmill.sources.files.fingerprint import of_values
 from rowmill.sources.files.paths import Files
 from rowmill.sources.files.temporary_files import temporary_folder
+from rowmill.sources.locate import Rows, locate
 from rowmill.sources.parquet.parquet_source import ParquetSource
 from rowmill.sources.source import Fragment, Source, read_slices
 from rowmill.sources.types import polars_type, value_bytes
@@ -52,6 +53,11 @@ class TransformedSource:
     def fragments(self) -> Sequence[Fragment]:
         return self.base.fragments
 
+    @property
+    def same_fragments_as(self) -> Source:
+        """The other source, which has the same rows in the same fragments."""
+        return self.base
+
     @cached_property
     def _rows_before(self) -> dict[int, int]:
         return rows_before(self.base)
@@ -69,6 +75,9 @@ class TransformedSource:
 
     def describe(self, fragment: Fragment) -> str:
         return self.base.describe(fragment)
+
+    def locate(self, unit: int, rows: Rows) -> pl.DataFrame:
+        return locate(self.base, unit, rows)
 
     def fingerprint(self) -> str:
         return of_values(self.base.fingerprint(), self._fingerprint)
