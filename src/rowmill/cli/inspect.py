@@ -37,6 +37,7 @@ def inspect(
     groups = facts.fragment_rows
     more = "" if facts.file_bytes is None else f", {facts.file_bytes / 1e6:,.1f} MB on disk"
     console.show(
+        *([console.plain(facts.version)] if facts.version else []),
         f"[bold]{plural(facts.rows, 'row')}[/], {plural(len(facts.columns), 'column')}, "
         f"{plural(facts.files, 'file')}{more}, "
         f"{facts.rows * facts.row_bytes / 1e6:,.1f} MB decoded",

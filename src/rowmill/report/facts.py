@@ -60,6 +60,7 @@ class TableFacts:
     columns: tuple[ColumnFacts, ...]
     advice: tuple[Advice, ...] = ()
     engine: str | None = None
+    version: str | None = None  # of a table with versions
 
     @property
     def exact(self) -> bool:

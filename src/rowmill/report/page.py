@@ -30,6 +30,7 @@ def build(report: Report) -> str:
     """The whole page."""
     headline, *more = report.verdict
     table = report.table
+    where = table.version or table.path or "in memory"
     text = [
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>Rowmill report: '
         f"{escape(table.path or 'a table')}</title>\n"
@@ -37,7 +38,7 @@ def build(report: Report) -> str:
         f'<meta name="color-scheme" content="light dark">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         f"<style>\n{_asset('page.css')}</style>\n</head>\n<body>\n<main>\n"
-        f'<h1>Rowmill report</h1>\n<p class="path">{escape(table.path or "in memory")} · {escape(report.made)}</p>',
+        f'<h1>Rowmill report</h1>\n<p class="path">{escape(where)} · {escape(report.made)}</p>',
         f'<section class="card verdict" id="verdict"><strong>{escape(headline)}</strong>'
         + "".join(f"<p>{escape(line)}</p>" for line in more)
         + "</section>",

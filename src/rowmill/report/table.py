@@ -22,6 +22,7 @@ from rowmill.report.advice import advise
 from rowmill.report.facts import ColumnFacts, TableFacts
 from rowmill.schema import ColumnSchema, Tags
 from rowmill.sources.null_texts import NullTexts, find_null_texts
+from rowmill.sources.summary import version_text
 
 SAMPLE_ROWS = 200_000  # looking at 40 columns of them takes about a second
 SLICES = 64  # places the sample is taken from; each may cost the decoding of a row group
@@ -55,6 +56,7 @@ def measure_table(
         sampled_rows=frame.height,
         columns=tuple(columns),
         engine=getattr(getattr(dataset.source, "files", None), "engine", None),
+        version=version_text(dataset.source),
     )
     return replace(facts, advice=tuple(advise(facts, tuple(rows_of_file.values()))))
 

@@ -14,6 +14,7 @@ from rowmill.sources.files.paths import find_files, folder_of
 from rowmill.sources.frames.frame_source import frame_source
 from rowmill.sources.parquet.parquet_source import ParquetSource
 from rowmill.sources.source import Source
+from rowmill.sources.tables.open_table import open_table
 
 _ENGINES = {"parquet": "parquet", "csv": "csv", "ipc": "ipc", "arrow": "ipc", "feather": "ipc"}
 _SCHEMA_FILE = Path(".rowmill") / "schema.json"
@@ -39,6 +40,9 @@ def open_source(
     dtypes: Mapping[str, Any] | None = None,
     verify: bool = True,
     columns: str | Sequence[str] | None = None,
+    version: int | None = None,
+    snapshot_id: int | None = None,
+    timestamp: Any = None,
     **kwargs: Any,
 ) -> Source:
     """A source over files, a frame, or the source that was given; `dtypes` and `columns` are applied on top."""
@@ -48,7 +52,12 @@ def open_source(
     if engine is not None and engine not in _ENGINES:
         raise ArgumentError(f"unknown engine {engine!r}; wanted 'parquet', 'csv' or 'ipc'; leave it out to go by names")
     source: Source
-    if hasattr(given, "fragments") and hasattr(given, "read"):
+    table = open_table(given, storage_options, version, snapshot_id, timestamp, verify=verify)
+    if table is not None:
+        if strange := sorted(set(kwargs) - _MEANINGLESS):
+            raise _unknown(strange[0], "tables with versions")
+        source = table
+    elif hasattr(given, "fragments") and hasattr(given, "read"):
         source = given
     elif not isinstance(given, str | os.PathLike | list | tuple | set | frozenset):
         frame: Source | None = frame_source(given, npartitions)
@@ -111,5 +120,8 @@ def _unknown(name: str, what: str) -> ArgumentError:
         "columns",
         "schema",
         "client",
+        "version",
+        "snapshot_id",
+        "timestamp",
     )
     return ArgumentError(f"unknown argument {name!r} for {what}{closest(name, known)}; remove it or correct it")

@@ -32,12 +32,19 @@ def file_names(source: Source) -> tuple[str, ...]:
     return files.paths if isinstance(files, Files) else ()
 
 
+def version_text(source: Source) -> str | None:
+    """The version of a table that a source reads, in words; None if it has no versions."""
+    found = next((one for part in _chain(source) if (one := getattr(part, "version", None)) is not None), None)
+    return None if found is None else str(found)
+
+
 def table_summary(source: Source, schema: Schema) -> tuple[str, list[tuple[str, ...]]]:
     """A title with rows, columns and files, and a line for each column."""
     rows, files = known_rows(source), file_names(source)
     counted = "rows not counted yet" if rows is None else plural(rows, "row")
     where = f" ({files[0]}{', ...' if len(files) > 1 else ''})" if files else ""
     place = plural(len(files), "file") + where if files else "in memory or computed"
+    place = version_text(source) or place
     return f"Dataset: {counted}, {plural(len(schema), 'column')}, {place}", column_rows(schema)
 
 

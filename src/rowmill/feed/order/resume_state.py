@@ -52,6 +52,17 @@ def load(state: Mapping[str, Any], plan: Plan, data: Mapping[str, str]) -> Posit
     return Position(epoch, batch)
 
 
+def check_version(state: Mapping[str, Any], version: str | None) -> None:
+    """Refuse a state of another version of a table, with words that say so."""
+    reading = state.get("reading") if isinstance(state, Mapping) else None
+    saved = reading.get("version") if isinstance(reading, Mapping) else None
+    if saved != version and saved is not None:
+        raise StateError(
+            f"this state is of {saved}, and this loader reads {version or 'a table without versions'}; open the "
+            f"version that the state was saved with, or train on the rows added since: Dataset(..., since=state)"
+        )
+
+
 def _order(plan: Plan, data: Mapping[str, str]) -> dict[str, Any]:
     """What decides the order: first what others follow from. Ranks of an elastic plan do not: any number that divides
     its lanes gives the same. Nor does the rank itself: all ranks take equal steps, so the position of one is that of

@@ -43,6 +43,7 @@ from rowmill.feed.run.reader import TableReader
 from rowmill.schema import Schema
 from rowmill.sources.locate import stored_table
 from rowmill.sources.source import Fragment, Source, fit_fragments
+from rowmill.sources.summary import version_text
 
 T = TypeVar("T")
 Shuffle = bool | Literal["full"]
@@ -314,6 +315,7 @@ class Stream:
             "table": stored_table(self.source).fingerprint(),
             "fragment_rows": self._fragment_limit,
             "drawn_by": self.reader.drawn_by,
+            "version": version_text(self.source),
         }
         return resume_state.save(self.plan(0, ranks), self.position, self.reader.fingerprints(), reading)
 
@@ -325,6 +327,7 @@ class Stream:
             batch_bytes = self.batch_size * self.planner.sizes.in_chunk
             self.planner.resumed_chunk = self.planner.budget.resumed_chunk(saved, batch_bytes)
         plan = self.plan()
+        resume_state.check_version(saved, version_text(self.source))
         self.cursor.next = resume_state.load(saved, plan, self.reader.fingerprints())
         self.cursor.ranks = plan.ranks, plan.rank
 

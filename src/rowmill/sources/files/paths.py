@@ -6,7 +6,7 @@ opened.
 """
 
 # Paths stay strings: a Path object for each of 10,000 files would cost more than finding them.
-# ruff: noqa: PTH100, PTH110, PTH111, PTH112, PTH113, PTH120, PTH207
+# ruff: noqa: PTH100, PTH110, PTH111, PTH112, PTH113, PTH118, PTH120, PTH207
 
 from __future__ import annotations
 
@@ -115,6 +115,7 @@ def _local(text: str, engine: str | None) -> list[Found]:
     """All files of one local name."""
     text = os.path.expanduser(text)
     if os.path.isdir(text):
+        _refuse_tables(text)
         return [Found(path, text, text) for path in choose(walk(text), engine, text)]
     if os.path.exists(text):
         if is_special(text):
@@ -132,6 +133,19 @@ def _local(text: str, engine: str | None) -> list[Found]:
     if not files:
         raise NoFilesError(f"no file matches {text!r}; wanted at least one; check the pattern")
     return [Found(path, root, os.path.dirname(path)) for path in choose(files, engine, text)]
+
+
+def _refuse_tables(folder: str) -> None:
+    """Refuse the folder of a table with versions: it also holds files of other versions, whose rows are deleted."""
+    if os.path.isdir(os.path.join(folder, "_delta_log")):
+        raise ArgumentError(
+            f"{folder} is a Delta table, whose folder also holds files of older versions; open it as 'delta://{folder}'"
+        )
+    if glob.glob(os.path.join(glob.escape(folder), "metadata", "*.metadata.json")):
+        raise ArgumentError(
+            f"{folder} is an Iceberg table, whose folder also holds files of older snapshots; open it with pyiceberg "
+            f"and pass its table: Dataset(catalog.load_table(name))"
+        )
 
 
 def walk(folder: str) -> list[str]:
