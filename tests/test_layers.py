@@ -65,18 +65,30 @@ ALLOWED = {
         "sources.names",
         "sources.locate",
         "sources.summary",
+        "sources.files.added_files",
         "feed",
     },
     "store": {"_native", "_system", "errors", "sources.files.paths", "feed", "store"},
     "cache": {"sources.files.paths", "store"},
     "dataset": {
         "_system",
+        "_dataset",
         "errors",
         "schema",
         "sources",
         "sinks",
         "utils",
         "loader._torch.map_style",  # when `as_map_style` is called
+    },
+    "_dataset": {
+        "_dataset",
+        "_system.interrupts",
+        "errors",
+        "schema",
+        "sources",
+        "statistics.values",
+        "graph.saved.expressions",
+        "dataset",  # for its type, and to open what `concat` is given
     },
     "io": {"dataset", "sinks"},
     "loader": {

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from numpy.random import Generator, Philox
 
+from rowmill._dataset.choose_rows import ChoosesRows
+from rowmill._dataset.growing_table import GrowingTable
 from rowmill._system.display import Displayed, DisplayRows
 from rowmill._system.forked import check_fork
 from rowmill._system.interrupts import interruptible
 from rowmill._system.sizes import parse_bytes, partition_bytes
 from rowmill.errors import ArgumentError, DtypeError
-from rowmill.schema import ColumnSchema, Schema
+from rowmill.schema import Schema, described
 from rowmill.sinks.export import to_parquet, validate
 from rowmill.sinks.files import Shuffle
 from rowmill.sinks.parquet import WriteOptions
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from rowmill.loader._torch.map_style import MapStyle
 
 
-class Dataset(Displayed):
+class Dataset(ChoosesRows, GrowingTable, Displayed):
     """Rows from Parquet, CSV or Arrow files, or from a frame in memory.
 
     `path_or_source`: a file, list, glob pattern, folder, URL, frame, dict of arrays, Arrow stream, or a
@@ -56,9 +58,11 @@ class Dataset(Displayed):
     `schema`: a `Schema` whose tags and properties describe the columns; by default the one stored beside the files.
     `client`: a Dask client; `to_parquet` then writes each file on one of its workers. `cpu` and `use_cpu` are
     accepted for compatibility and mean nothing. `verify`: compare the checksums of Parquet pages, in files that
-    have them, with their bytes whenever they are read. Other keyword arguments belong to the format (CSV: `sep`,
-    `names`, `header`, `null_values`, ...): `null_values=["NA", "?"]` reads these texts as nulls, `{"x": "NA"}` in
-    one column.
+    have them, with their bytes whenever they are read. `since`: what `state_dict()` of a dataset or a loader returned
+    earlier; only the rows of files added since are there. Delta tables: `"delta://folder"` or a `DeltaTable`, with
+    `version=` or `timestamp=`; Iceberg tables: a table of pyiceberg, with `snapshot_id=` or `timestamp=`. Other keyword
+    arguments belong to the format (CSV: `sep`, `names`, `header`, `null_values`, ...): `null_values=["NA", "?"]` reads
+    these texts as nulls, `{"x": "NA"}` in one column.
     """
 
     @interruptible
@@ -79,6 +83,7 @@ class Dataset(Displayed):
         base_dataset: Dataset | None = None,
         schema: Schema | None = None,
         verify: bool = True,
+        since: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         if schema is not None and not isinstance(schema, Schema):
@@ -96,14 +101,16 @@ class Dataset(Displayed):
             verify=verify,
             **kwargs,
         )
-        self.schema = _described(self.source.schema, schema or stored_schema(self.source))
+        given = {"storage_options": storage_options, "dtypes": dtypes, "columns": columns, "verify": verify, **kwargs}
+        self._remember(path_or_source, engine, given, since)
+        self.schema = described(self.source.schema, schema or stored_schema(self.source))
         self.base_dataset = self if base_dataset is None else base_dataset
         self.keyed_by: frozenset[str] = frozenset()  # columns by which shuffle_by_keys has made the partitions
         self.dtypes, self.client, self.cpu, self.engine = dtypes, client, True, engine
 
     def described(self) -> Schema:
         """The columns as the source has them, with the tags, properties and shapes of `schema`, as it is now."""
-        return _described(self.source.schema, self.schema)
+        return described(self.source.schema, self.schema)
 
     @property
     def fragments(self) -> Sequence[Fragment]:
@@ -383,18 +390,3 @@ class Dataset(Displayed):
 
     def to_gpu(self) -> None:
         """Means nothing here: a loader moves batches to its device."""
-
-
-def _described(found: Schema, given: Schema | None) -> Schema:
-    """The columns that are there, with the tags, properties and shapes that are known or declared of them."""
-    given = Schema() if given is None else given
-    return Schema(_noted(c, given[c.name]) if c.name in given else c for c in found)
-
-
-def _noted(found: ColumnSchema, given: ColumnSchema) -> ColumnSchema:
-    """A column of the table with what a schema says of it. Whether it holds lists is for the table to say."""
-    known = dict(given.properties)
-    if not found.is_list or found.width is not None:
-        known.pop("value_count", None)
-    made = found.with_tags(given.tags).with_properties(known)
-    return made.with_shape(given.shape) if given.dims is not None and len(tuple(given.dims)) > 2 else made

@@ -208,3 +208,18 @@ def _shown(column: ColumnSchema) -> list[str]:
 def _short(names: Sequence[str]) -> str:
     shown = ", ".join(map(repr, names[:8]))
     return f"[{shown}, ... {len(names)} in all]" if len(names) > 8 else f"[{shown}]"
+
+
+def described(found: Schema, given: Schema | None) -> Schema:
+    """The columns that are there, with the tags, properties and shapes that are known or declared of them."""
+    given = Schema() if given is None else given
+    return Schema(_noted(c, given[c.name]) if c.name in given else c for c in found)
+
+
+def _noted(found: ColumnSchema, given: ColumnSchema) -> ColumnSchema:
+    """A column of the table with what a schema says of it. Whether it holds lists is for the table to say."""
+    known = dict(given.properties)
+    if not found.is_list or found.width is not None:
+        known.pop("value_count", None)
+    made = found.with_tags(given.tags).with_properties(known)
+    return made.with_shape(given.shape) if given.dims is not None and len(tuple(given.dims)) > 2 else made

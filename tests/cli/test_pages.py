@@ -35,4 +35,4 @@ def test_the_page_names_every_command():
 
     names = {(c.name or c.callback.__name__) for c in app.registered_commands} | {g.name for g in app.registered_groups}
     told = (DOCS / "command-line.md").read_text()
-    assert len(names) == 9 and all(f"`rowmill {name}" in told for name in names)
+    assert len(names) == 10 and all(f"`rowmill {name}" in told for name in names)

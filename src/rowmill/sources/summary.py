@@ -13,7 +13,13 @@ from rowmill.schema import Schema
 from rowmill.sources.files.paths import Files
 from rowmill.sources.source import Source
 
-_COUNTED_BY = {"CsvSource": "_index", "LazySource": "_rows", "SpooledSource": "_rows", "DaskSource": "fragments"}
+_COUNTED_BY = {
+    "CsvSource": "_index",
+    "LazySource": "_rows",
+    "SpooledSource": "_rows",
+    "DaskSource": "fragments",
+    "FilteredSource": "_pieces",
+}
 
 
 def known_rows(source: Source) -> int | None:

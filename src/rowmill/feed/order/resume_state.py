@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from rowmill.errors import StateError
 from rowmill.feed.order import permute
@@ -52,6 +52,23 @@ def load(state: Mapping[str, Any], plan: Plan, data: Mapping[str, str]) -> Posit
     return Position(epoch, batch)
 
 
+def next_epoch(state: Mapping[str, Any]) -> Position:
+    """Where an epoch over more rows begins, after the one that a state is of, which must be complete."""
+    if not isinstance(state, Mapping) or state.get("version") != VERSION:
+        raise StateError(f"found no state of version {VERSION} of a Rowmill loader; wanted what state_dict() returned")
+    fields = [state.get(name) for name in ("epoch", "batch", "rows", "global_batch")]
+    if not all(isinstance(value, int) and value >= 0 for value in fields) or not fields[3]:
+        raise StateError("found a state without epoch, batch or rows; wanted what state_dict() of a loader returned")
+    epoch, batch, rows, global_batch = cast("list[int]", fields)
+    steps = rows // global_batch if state.get("last") == "drop" else -(-rows // global_batch)
+    if 0 < batch < steps:
+        raise StateError(
+            f"this state stands at batch {batch} of {steps} of its epoch, whose other rows would be left out; finish "
+            f"the epoch on the data that the state was saved with, then extend"
+        )
+    return Position(epoch + (batch > 0))
+
+
 def check_version(state: Mapping[str, Any], version: str | None) -> None:
     """Refuse a state of another version of a table, with words that say so."""
     reading = state.get("reading") if isinstance(state, Mapping) else None
@@ -59,7 +76,8 @@ def check_version(state: Mapping[str, Any], version: str | None) -> None:
     if saved != version and saved is not None:
         raise StateError(
             f"this state is of {saved}, and this loader reads {version or 'a table without versions'}; open the "
-            f"version that the state was saved with, or train on the rows added since: Dataset(..., since=state)"
+            f"version that the state was saved with, or train on the rows added since: Dataset(..., since=state), and "
+            f"load_state_dict(state, extend=True)"
         )
 
 

@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 from rowmill._system.interrupts import KeepInterrupts
-from rowmill.errors import StateError
+from rowmill.errors import StartedError, StateError
 from rowmill.feed.order.plan import Plan
 from rowmill.feed.order.resume_state import Position
 
@@ -56,6 +56,15 @@ class Cursor:
     def next(self, position: Position) -> None:
         self._next, self._latest = Position(position.epoch, position.batch), None
         self.position = Position(position.epoch, position.batch)
+
+    def between_epochs(self) -> Position:
+        """Where the next epoch begins. Raises `StartedError` within an epoch."""
+        under_way = self._latest is not None and self._latest() is not None and self.position.batch > 0
+        if under_way or self.next.batch:
+            raise StartedError(
+                "an epoch is under way, and its order is planned; finish or leave it, then extend the data"
+            )
+        return self.next
 
     def begin(self, start: Position, plan: Plan) -> None:
         """Start an iteration of this plan here."""

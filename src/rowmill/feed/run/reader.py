@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import polars as pl
 
@@ -17,7 +18,10 @@ from rowmill.feed.order.plan import Span
 from rowmill.feed.order.weighted_sampling import Draw
 from rowmill.feed.pack.pack_columns import Columns, Decode
 from rowmill.feed.pack.selection import Selection
+from rowmill.sources.files.added_files import loader_files
+from rowmill.sources.locate import stored_table
 from rowmill.sources.source import Fragment, Source, read_slices
+from rowmill.sources.summary import version_text
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,15 @@ class TableReader:
     def drawn_by(self) -> str | None:
         """What rows are drawn by, or None if each row is read once."""
         return None if self.draw is None else self.draw.name
+
+    def table_facts(self) -> dict[str, Any]:
+        """What a saved position says of the table, for programs that have no loader of it: see `batch_rows`."""
+        return {
+            "table": stored_table(self.source).fingerprint(),
+            "version": version_text(self.source),
+            "files": loader_files(self.source),
+            "drawn_by": self.drawn_by,
+        }
 
     def fingerprints(self) -> dict[str, str]:
         """What is read, in 16 letters each: the source's own fingerprint, and the columns and what is made of them."""

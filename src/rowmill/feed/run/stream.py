@@ -41,7 +41,6 @@ from rowmill.feed.run.pipeline import Feed
 from rowmill.feed.run.planner import GATHERED_ROWS, Planner
 from rowmill.feed.run.reader import TableReader
 from rowmill.schema import Schema
-from rowmill.sources.locate import stored_table
 from rowmill.sources.source import Fragment, Source, fit_fragments
 from rowmill.sources.summary import version_text
 
@@ -311,16 +310,14 @@ class Stream:
     def state_dict(self) -> dict[str, Any]:
         """The position of the latest iteration, and what it is a position in."""
         ranks = self.cursor.ranks if self.position.batch else self.find_ranks()
-        reading = {
-            "table": stored_table(self.source).fingerprint(),
-            "fragment_rows": self._fragment_limit,
-            "drawn_by": self.reader.drawn_by,
-            "version": version_text(self.source),
-        }
+        reading = {**self.reader.table_facts(), "fragment_rows": self._fragment_limit}
         return resume_state.save(self.plan(0, ranks), self.position, self.reader.fingerprints(), reading)
 
-    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Let the next iteration go on where a saved one stood."""
+    def load_state_dict(self, saved: Mapping[str, Any], *, extend: bool = False) -> None:
+        """Let the next iteration go on where a saved one stood; `extend`: on a table that has grown since."""
+        if extend:
+            self.cursor.next = resume_state.next_epoch(saved)
+            return
         if isinstance(saved, Mapping):
             if self.seed_fn is not None and isinstance(saved.get("seed"), int):
                 self.planner.seed = saved["seed"]  # a seed of `seed_fn` is part of the position

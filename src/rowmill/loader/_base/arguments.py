@@ -50,6 +50,13 @@ def opened(
     return workflow.transform(table)
 
 
+def extended(table: Any, more: Any) -> Dataset:
+    """A loader's table with the rows of another dataset: the whole table if those are the rows added to it, or else the
+    one after the other."""
+    old, new = (one if isinstance(one, Dataset) else Dataset(one) for one in (table, more))
+    return new.with_older_rows() if new.continues(old) else Dataset.concat([old, new])
+
+
 def given_ranks(size: int | None, rank: int | None, found: Ranks = ONE_RANK) -> Ranks:
     """The number of ranks and this one's: as given, else as `found` tells when an epoch begins."""
     if size is None and rank is None:

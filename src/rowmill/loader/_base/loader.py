@@ -20,6 +20,7 @@ from rowmill.feed.report.plan_report import PlanReport, explain
 from rowmill.feed.report.run_stats import RunReport
 from rowmill.feed.run.cache_protocol import as_rows
 from rowmill.feed.run.stream import Stream, Table
+from rowmill.loader._base.arguments import extended
 from rowmill.loader._base.batch_iterators import first_batch, map_batches
 from rowmill.loader._base.narrow_columns import described
 from rowmill.schema import Schema
@@ -177,9 +178,27 @@ class Streamed(Displayed):
         """The position of the latest iteration, JSON-ready: batches handed out, and what they are part of."""
         return self._stream.state_dict()
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Let the next iteration go on where a saved one stood; a state of other data or settings is refused."""
-        self._stream.load_state_dict(state_dict)
+    def load_state_dict(self, state_dict: Mapping[str, Any], *, extend: bool = False) -> None:
+        """Let the next iteration go on where a saved one stood; a state of other data or settings is refused.
+
+        `extend=True`: the state is of the table before it grew, and this loader has the rows added since
+        (`Dataset(..., since=state)`, `refresh()`), or all rows. The saved epoch must be complete; epochs count on.
+        """
+        self._stream.load_state_dict(state_dict, extend=extend)
+
+    def extend(self, dataset: Any) -> None:
+        """Let the next epochs have the rows of `dataset` too: what `refresh()` of the loader's own dataset gave, or any
+        dataset with the same columns, whose rows come after the others.
+
+        Between two epochs only. Epochs are counted on; a store is built anew.
+        """
+        first = next(iter(self._arguments))
+        made = extended(self._arguments[first], dataset)
+        position, maps = self._stream.cursor.between_epochs(), self._maps
+        size = self._stream.batch_size
+        type(self).__init__(self, **{**self._arguments, first: made})
+        self._maps = [*maps, *self._maps[len(maps) :]]
+        self._stream.batch_size, self._stream.cursor.next = size, position
 
     def map(self: _Self, function: Callable[..., Any]) -> _Self:
         """Apply `function(*batch)` to every batch from now on, in the training loop; returns this loader."""

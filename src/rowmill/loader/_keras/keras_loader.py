@@ -111,10 +111,10 @@ class KerasStream(Streamed):
             **(at if step < current.length else {"epoch": at["epoch"] + 1, "batch": 0}),
         }
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state_dict: Mapping[str, Any], *, extend: bool = False) -> None:
         """Let the next pass go on where a saved one stood: `fit(loader, epochs=1)` takes the rest of that epoch."""
         self.stop()
-        super().load_state_dict(state_dict)
+        super().load_state_dict(state_dict, extend=extend)
         if not self._left():  # saved after the last batch: Keras takes no dataset without batches
             self._stream.epoch += 1
 

@@ -89,8 +89,12 @@ class TorchStream(Streamed, IterableDataset[Any]):
         super().set_epoch(epoch)
         self._tell()
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        super().load_state_dict(state_dict)
+    def load_state_dict(self, state_dict: Mapping[str, Any], *, extend: bool = False) -> None:
+        super().load_state_dict(state_dict, extend=extend)
+        self._tell()
+
+    def extend(self, dataset: Any) -> None:
+        super().extend(dataset)
         self._tell()
 
     def _tell(self) -> None:

@@ -171,6 +171,9 @@ class CsvSource:
     def describe(self, fragment: Fragment) -> str:
         return f"{self.files.name(fragment.unit)} (rows {fragment.start} to {fragment.stop})"
 
+    def file_keys(self) -> list[tuple[str, int, str]]:
+        return self._pins.keys()
+
     def locate(self, unit: int, rows: Rows) -> pl.DataFrame:
         return places(self.files.name(unit), rows)
 

@@ -141,6 +141,15 @@ class Pins:
         heads = self._head_digests()
         return [(name, p.size, p.digest, head) for name, p, head in zip(names, self._pins, heads, strict=True)]
 
+    def keys(self) -> list[tuple[str, int, str]]:
+        """For each file its name below the folder of the table, its size, and the digest of its end."""
+        root = self._files.root
+        names = [
+            os.path.basename(path) if root is None else os.path.relpath(path, root)  # noqa: PTH119
+            for path in self._files.paths
+        ]
+        return [(name, p.size, p.digest) for name, p in zip(names, self._pins, strict=True)]
+
     def stamp(self) -> list[tuple[Any, ...]]:
         """For each file all that is known of it, its times included: a file that was written again is another."""
         heads = self._head_digests()

@@ -157,6 +157,9 @@ class IpcSource:
         batch = bisect_right(self._starts[fragment.unit], fragment.start) - 1
         return f"{self.files.name(fragment.unit)}, record batch {batch} (rows {fragment.start} to {fragment.stop})"
 
+    def file_keys(self) -> list[tuple[str, int, str]]:
+        return self._pins.keys()
+
     def locate(self, unit: int, rows: Rows) -> pl.DataFrame:
         return places(self.files.name(unit), rows, self._starts[unit])
 

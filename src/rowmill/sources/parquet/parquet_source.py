@@ -28,6 +28,7 @@ from rowmill.sources.names import columns as exactly
 from rowmill.sources.null_columns import footer_nulls
 from rowmill.sources.parquet.batch_copy import BatchCopies
 from rowmill.sources.parquet.footers import read_footers
+from rowmill.sources.parquet.group_bounds import Bounds, footer_bounds, is_ordered, joined_bounds
 from rowmill.sources.parquet.scan_cache import Scan, Scans
 from rowmill.sources.parquet.slices import ColumnSize, Slicer
 from rowmill.sources.row_size import Widths, is_uneven
@@ -205,6 +206,19 @@ class ParquetSource:
             asked -= {c for c, null in found.items() if null is not False}
         return {**known, **dict.fromkeys(asked, False)}
 
+    def bounds(self, fragments: Sequence[Fragment], columns: Sequence[str]) -> dict[str, tuple[pl.Series, pl.Series]]:
+        """From the statistics of row groups, and the values of folders."""
+        stored = {c: self.dtypes[c] for c in columns if c in self._stored and is_ordered(self.dtypes[c])}
+        found: dict[int, Bounds] = {}
+        for unit in sorted({fragment.unit for fragment in fragments}) if stored else []:
+            with self._pins.unchanged(unit, partial(self.describe, Fragment(unit, 0, 0))):
+                if self.files.filesystem is None:
+                    self._scan(unit)  # checks the column chunks that PyArrow is going to read
+                found[unit] = footer_bounds(self.files.name(unit), self.files.filesystem, stored)
+        known = joined_bounds([(found[f.unit], self._groups(f)) for f in fragments] if stored else [], stored)
+        units = [fragment.unit for fragment in fragments]
+        return known | {c: (self._hive[c].gather(units),) * 2 for c in columns if c in self._hive}
+
     def describe(self, fragment: Fragment) -> str:
         starts = self._starts[fragment.unit]
         first, last = (
@@ -212,6 +226,9 @@ class ParquetSource:
         )
         groups = f"row group {first}" if first == last else f"row groups {first} to {last}"
         return f"{self.files.name(fragment.unit)}, {groups} (rows {fragment.start} to {fragment.stop})"
+
+    def file_keys(self) -> list[tuple[str, int, str]]:
+        return self._pins.keys()
 
     def locate(self, unit: int, rows: Rows) -> pl.DataFrame:
         return places(self.files.name(unit), rows, self._starts[unit])

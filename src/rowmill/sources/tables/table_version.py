@@ -27,6 +27,7 @@ from rowmill.sources.files.remote import file_system, path_in
 from rowmill.sources.locate import Rows
 from rowmill.sources.names import columns as exactly
 from rowmill.sources.names import frame_of
+from rowmill.sources.parquet.group_bounds import as_series
 from rowmill.sources.parquet.parquet_source import ParquetSource
 from rowmill.sources.source import Fragment
 from rowmill.sources.types import conform, schema_of, value_bytes
@@ -142,11 +143,35 @@ class TableVersionSource:
             found.append(series)
         return conform(frame_of(found), self.dtypes) if found else pl.DataFrame(height=frame.height)
 
+    def bounds(self, fragments: Sequence[Fragment], columns: Sequence[str]) -> dict[str, tuple[pl.Series, pl.Series]]:
+        """From the partition values, and from the statistics of row groups where all files store a column."""
+        known: dict[str, tuple[pl.Series, pl.Series]] = {}
+        for name in columns:
+            ends: list[list[Any]] = [[], []]
+            for number, group in enumerate(self._groups):
+                low, high = self._first_units[number], self._first_units[number + 1]
+                own = [Fragment(f.unit - low, f.start, f.rows) for f in fragments if low <= f.unit < high]
+                if name in group.stored:
+                    found = group.source.bounds(own, [group.stored[name]]).get(group.stored[name])
+                    pair = ([None] * len(own),) * 2 if found is None else tuple(one.to_list() for one in found)
+                else:
+                    constants = group.constants.get(name)
+                    pair = ([None if constants is None else constants[f.unit] for f in own],) * 2
+                ends[0] += pair[0]
+                ends[1] += pair[1]
+            series = [as_series(name, values, self.dtypes[name]) for values in ends]
+            if series[0] is not None and series[1] is not None and len(series[0]) == len(fragments):
+                known[name] = (series[0], series[1])
+        return known
+
     def describe(self, fragment: Fragment) -> str:
         if not self._groups:
             return str(self.version)
         group, unit = self._find(fragment.unit)
         return group.source.describe(Fragment(unit, fragment.start, fragment.rows))
+
+    def file_keys(self) -> list[tuple[str, int, str]]:
+        return [key for group in self._groups for key in group.source.file_keys()]
 
     def locate(self, unit: int, rows: Rows) -> pl.DataFrame:
         group, within = self._find(unit)

@@ -16,6 +16,7 @@ from rowmill.sources.names import column
 from rowmill.sources.null_columns import CountsNulls
 from rowmill.sources.source import Fragment, Source, read_slices
 from rowmill.sources.types import column_schema, polars_type
+from rowmill.sources.wrap.filtered import bounds_of
 
 
 class RecastSource:
@@ -72,6 +73,10 @@ class RecastSource:
     def known_nulls(self, columns: Sequence[str]) -> dict[str, bool]:
         """A cast makes no null of a value, and no value of a null."""
         return self._source.known_nulls(columns) if isinstance(self._source, CountsNulls) else {}
+
+    def bounds(self, fragments: Sequence[Fragment], columns: Sequence[str]) -> dict[str, tuple[pl.Series, pl.Series]]:
+        """What the other source knows of columns that are not cast."""
+        return bounds_of(self._source, fragments, [name for name in columns if name not in self._casts])
 
     def describe(self, fragment: Fragment) -> str:
         return self._source.describe(fragment)

@@ -1,0 +1,1 @@
+"""What `Dataset` can do with its rows: choosing some of them, and following a table that grows."""
