@@ -34,6 +34,7 @@ from rowmill.sources.names import columns as columns_of
 from rowmill.sources.open import open_source, stored_schema
 from rowmill.sources.source import Fragment, Source, fit_fragments
 from rowmill.sources.summary import table_summary
+from rowmill.sources.wrap.time_cut import TimeCut
 from rowmill.utils import global_dask_client
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ class Dataset(ChoosesRows, GrowingTable, Displayed):
         self._remember(path_or_source, engine, given, since)
         self.schema = described(self.source.schema, schema or stored_schema(self.source))
         self.base_dataset = self if base_dataset is None else base_dataset
+        self.cuts: tuple[TimeCut, ...] = ()  # at which `split(time=, at=)` has cut the table
         self.keyed_by: frozenset[str] = frozenset()  # columns by which shuffle_by_keys has made the partitions
         self.dtypes, self.client, self.cpu, self.engine = dtypes, client, True, engine
 
@@ -157,6 +159,7 @@ class Dataset(ChoosesRows, GrowingTable, Displayed):
         """Another dataset with this one's settings."""
         other = Dataset(source, schema=self.schema if schema is None else schema, base_dataset=self.base_dataset)
         other.part_bytes, other.engine, other.client = self.part_bytes, self.engine, self.client
+        other.cuts = self.cuts
         return other
 
     def head(self, n: int = 5) -> pl.DataFrame:

@@ -78,6 +78,10 @@ class NotFittedError(RowmillError, RuntimeError):
     """An operator has to learn from data before it can transform any."""
 
 
+class LeakageError(RowmillError, ValueError):
+    """Statistics of rows from after a cut in time are about to be used for data that were cut there."""
+
+
 class UnseenValueError(RowmillError, ValueError):
     """A value that is not in the vocabulary, where that was said to be an error."""
 
@@ -120,6 +124,10 @@ class CacheWarning(UserWarning):
 
 class FittedRowsWarning(UserWarning):
     """Data that may be the rows a workflow was fitted on, and could not be told from others."""
+
+
+class LeakageWarning(UserWarning):
+    """Statistics that may be of rows from after a cut in time."""
 
 
 class PartitionWarning(UserWarning):

@@ -11,8 +11,6 @@ from functools import partial
 from os import PathLike
 from typing import Any
 
-import polars as pl
-
 from rowmill._system.display import Displayed, DisplayRows
 from rowmill._system.forked import check_fork
 from rowmill._system.interrupts import interruptible
@@ -20,11 +18,12 @@ from rowmill._system.sizes import cores, parse_bytes, parse_memory
 from rowmill.dataset import Dataset
 from rowmill.engines.engine import Engine
 from rowmill.engines.local import LocalEngine
-from rowmill.errors import ArgumentError, FittedRowsWarning, NotFittedError, warn
+from rowmill.errors import ArgumentError, NotFittedError
 from rowmill.graph.display.picture import Picture
 from rowmill.graph.display.steps_text import steps_text
 from rowmill.graph.execution.fit_job import FitJob
-from rowmill.graph.execution.fitted_rows import has_fitted_rows
+from rowmill.graph.execution.fitted_rows import first_learnt_row
+from rowmill.graph.execution.learnt_rows import LearntRows, note_rows
 from rowmill.graph.execution.row_types import as_rows
 from rowmill.graph.execution.transform import Transformation, missing
 from rowmill.graph.node import Apply, Named, Node, Select, as_node, walk
@@ -32,7 +31,6 @@ from rowmill.graph.operator import Fitted, StatOperator
 from rowmill.graph.resolve import Resolved
 from rowmill.graph.saved.folder import DEFAULT_LIMIT
 from rowmill.schema import Schema
-from rowmill.sources.files.fingerprint import of_rows
 from rowmill.sources.files.paths import local_path
 from rowmill.sources.frames.frame_source import FrameSource
 from rowmill.sources.source import Fragment, Source, fit_fragments
@@ -60,8 +58,7 @@ class Workflow(Displayed):
         self.client = client
         self._fitted: dict[int, Fitted] = {}
         self._removed: frozenset[str] = frozenset()
-        self._learnt_from: str | None = None  # the fingerprint of the data
-        self._learnt_rows: int | None = None  # how many rows they have
+        self._learnt = LearntRows()
         self._known: Transformation | None = None
 
     def _display(self) -> tuple[str, DisplayRows]:
@@ -159,7 +156,7 @@ class Workflow(Displayed):
             self._learn(job, found, resolved)
             resolved = self._resolve(schema).resolved
         if phases:
-            self._learnt_from, self._learnt_rows = of_rows(data.source), data.num_rows
+            self._learnt = note_rows(data.source, data.cuts)
         return self
 
     def _engine(self, client: Any, threads: int, memory: int) -> Engine:
@@ -182,7 +179,7 @@ class Workflow(Displayed):
     def clear_stats(self) -> None:
         """Forget what has been learnt."""
         self._fitted = {}
-        self._learnt_from = self._learnt_rows = None
+        self._learnt = LearntRows()
 
     @interruptible
     def fit_transform(self, dataset: Any, y: Any = None, **options: Any) -> Any:
@@ -211,66 +208,36 @@ class Workflow(Displayed):
         rows = as_rows(data, self.input_schema)
         known = self._known if self._is_known() else self._resolve(Dataset(rows.frame).schema)
         assert known is not None
+        first = None
         if fitted_rows or (fitted_rows is None and (rows.frame.height > 1 or not isinstance(data, Mapping | list))):
-            fitted_rows = self._are_fitted(Dataset(rows.frame), known, fitted_rows, rows.frame)
-        step = known.step(training=bool(fitted_rows))
-        return rows.form(step.run(rows.frame), same_rows=step.program.row_for_row)
-
-    def _are_fitted(
-        self, data: Dataset, known: Transformation, said: bool | None, frame: pl.DataFrame | None = None
-    ) -> bool:
-        """Whether these are the rows that the operators have learnt from: as was said, or as they are recognised.
-        `frame`: the rows, where they are in memory."""
-        if said is False or self._learnt_from is None or not known.step(training=True).program.numbered:
-            return bool(said)  # it makes no difference, or was decided
-        count = self._learnt_rows
-        if count not in (None, data.num_rows):
-            if said:
-                raise ArgumentError(
-                    f"fitted_rows=True, and the data have {data.num_rows:,} rows where the workflow was fitted on "
-                    f"{count:,}: folds go by the number of a row in the table, so rows would be encoded with their own "
-                    f"targets; transform the whole table and take the rows from the result"
-                )
-            return False
-        if count is None or (said and frame is None):  # saved by an earlier version; or files, which were not read
-            return bool(said) or self._learnt_from == of_rows(data.source)
-        if self._learnt_from == of_rows(data.source) or (frame is not None and has_fitted_rows(known, frame)):
-            return True
-        if said:
-            warn(
-                "fitted_rows=True, and the data are not the rows that the workflow was fitted on, in their order: "
-                "folds go by the number of a row, so a target encoding may hold the row's own target",
-                FittedRowsWarning,
-            )
-            return True
-        warn(
-            f"the data have {count:,} rows, as many as the workflow was fitted on, and are not recognised as those "
-            f"rows: if they are, each target encoding holds the row's own target; say it with transform(data, "
-            f"fitted_rows=True), or with fitted_rows=False if these are other rows",
-            FittedRowsWarning,
-        )
-        return False
+            first = first_learnt_row(self._learnt, known, FrameSource(rows.frame), fitted_rows, rows.frame)
+        step = known.step(training=first is not None)
+        return rows.form(step.run(rows.frame, first or 0), same_rows=step.program.row_for_row)
 
     def _transform_dataset(self, data: Dataset, folds: bool | None) -> Dataset:
         self._check_fitted()
         known = self._known if self._fitted and self._known else self._resolve(data.described())
         frame = data.source.frame if isinstance(data.source, FrameSource) else None
-        folds = self._are_fitted(data, known, folds, frame)
-        whole = known.step(training=folds)
+        for cut in data.cuts:
+            self._learnt.check_cut(cut)
+        first = first_learnt_row(self._learnt, known, data.source, folds, frame)
+        training = first is not None
+        whole = known.step(training=training)
         for name in whole.inputs:
             if name not in data.schema:
                 raise missing(name, data.columns)
         if not whole.program.rowwise:
             data = whole_partitions(data, whole.inputs, self.output_node)
-        (letters, doubt), prepare = self._identity(), partial(known.step, training=folds)
-        made_by = (prepare, known.output_schema, f"{letters} {folds}", doubt)
+        (letters, doubt), prepare = self._identity(), partial(known.step, training=training)
+        made_by = (prepare, known.output_schema, f"{letters} {training}" + (f" {first}" if first else ""), doubt)
         source: Source
         if whole.program.row_for_row:
-            source = TransformedSource(data.source, *made_by)
+            source = TransformedSource(data.source, *made_by, first or 0)
         else:
             source = SpooledSource(data.source, data.fragments, *made_by)
         made = Dataset(source, schema=known.output_schema, base_dataset=data.base_dataset)
         made.part_bytes, made.client = data.part_bytes if whole.program.row_for_row else None, self.client
+        made.cuts = data.cuts
         return made
 
     def _check_fitted(self) -> None:
@@ -296,7 +263,7 @@ class Workflow(Displayed):
                 old = {id(n): number for number, n in enumerate(walk(self.output_node))}
                 numbers = {old[id(n)]: number for number, n in enumerate(walk(part.output_node))}
                 part._fitted = {numbers[n]: state for n, state in self._fitted.items() if n in numbers}
-                part._learnt_from, part._learnt_rows = self._learnt_from, self._learnt_rows
+                part._learnt = self._learnt
                 part._removed = self._removed
                 if self._known is not None:
                     part._resolve(self._known.resolved.root)
@@ -332,8 +299,7 @@ class Workflow(Displayed):
                 "functions by name: Workflow.load(path, functions={...})"
             )
         root = None if self._known is None else self._known.resolved.root
-        learnt = {"learnt_from": self._learnt_from, "learnt_rows": self._learnt_rows}
-        save(local_path(path, "path"), self.output_node, self._fitted, self._removed, root, learnt)
+        save(local_path(path, "path"), self.output_node, self._fitted, self._removed, root, self._learnt)
 
     @classmethod
     @interruptible
@@ -357,7 +323,7 @@ class Workflow(Displayed):
         loaded = load(path, OPERATORS, functions or {}, parse_bytes(max_bytes, "max_bytes"))
         workflow = cls(loaded.output, client)
         workflow._fitted, workflow._removed = loaded.fitted, loaded.removed
-        workflow._learnt_from, workflow._learnt_rows = loaded.learnt_from, loaded.learnt_rows
+        workflow._learnt = loaded.learnt
         if loaded.root is not None:
             with loading(path):
                 workflow._resolve(loaded.root).step()

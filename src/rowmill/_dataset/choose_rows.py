@@ -18,11 +18,13 @@ from rowmill._system.interrupts import interruptible
 from rowmill.errors import ArgumentError, missing_column
 from rowmill.graph.saved.expressions import save_expression
 from rowmill.schema import Schema
+from rowmill.sources.files.fingerprint import of_rows
 from rowmill.sources.names import column
 from rowmill.sources.source import Fragment, Source
 from rowmill.sources.wrap.concatenated import ConcatenatedSource
-from rowmill.sources.wrap.filtered import FilteredSource, RowChoice
+from rowmill.sources.wrap.filtered import RowChoice
 from rowmill.sources.wrap.repartitioned import JoinedSource
+from rowmill.sources.wrap.time_cut import TimeCut
 
 if TYPE_CHECKING:
     from rowmill.dataset import Dataset
@@ -36,9 +38,10 @@ class ChoosesRows:
     source: Source
     schema: Schema
 
-    def _choose(self: Any, choice: RowChoice, progress: bool | None = None) -> Dataset:
-        choice.chosen(self.source.read(Fragment(0, 0, 0), choice.columns), 0)  # what cannot be compared is said now
-        chosen: Dataset = self._like(FilteredSource(self.source, choice, progress))
+    def _checked(self: Any, choice: RowChoice, progress: bool | None = None) -> Dataset:
+        """The chosen rows. What cannot be compared is said now, not when rows are counted."""
+        choice.chosen(self.source.read(Fragment(0, 0, 0), choice.columns), 0)
+        chosen: Dataset = self._choose(choice, progress)
         return chosen
 
     @interruptible
@@ -51,7 +54,7 @@ class ChoosesRows:
         one row at a time: no means, no shifts.
         """
         given = conditions[0] if len(conditions) == 1 else list(conditions)
-        return self._choose(condition(given, self.schema), progress)
+        return self._checked(condition(given, self.schema), progress)
 
     @interruptible
     def split(
@@ -62,6 +65,7 @@ class ChoosesRows:
         seed: int = 0,
         time: str | None = None,
         at: Any = None,
+        later_statistics: bool = False,
     ) -> tuple[Dataset, ...]:
         """Disjoint datasets that together have all rows.
 
@@ -69,23 +73,30 @@ class ChoosesRows:
         `seed`, or with `by="user_id"` by a hash of its keys, so that no key is on both sides. Shares are met on
         average. `split(time="ts", at=moment)` gives the rows before a moment, and those at or after it; a null time is
         an error. The same rows on every machine, however the table is cut into files and row groups.
+
+        After a split in time, a workflow that was fitted on rows at or after the moment is refused for both parts
+        (`LeakageError`), unless `later_statistics=True`.
         """
         if (time is None) != (at is None) or (shares is None) == (time is None):
             raise ArgumentError("give a share, such as split(0.8), or a moment: split(time='ts', at=datetime(...))")
         if time is not None:
             if by is not None:
                 raise ArgumentError("by= goes with shares; a split in time is by time alone")
-            return self._split_at(time, at)
+            return self._split_at(time, at, later_statistics)
         keys = self._keys(by)
         edges = _edges([shares, 1 - shares] if isinstance(shares, int | float) else list(shares or []))
-        return tuple(self._choose(HashShare(keys, _whole(seed), low, high)) for low, high in pairwise(edges))
+        return tuple(self._checked(HashShare(keys, _whole(seed), low, high)) for low, high in pairwise(edges))
 
-    def _split_at(self, time: str, at: Any) -> tuple[Dataset, ...]:
+    def _split_at(self: Any, time: str, at: Any, later_statistics: bool) -> tuple[Dataset, ...]:
         if time not in self.schema:
             raise missing_column(time, "to split by", self.schema.column_names)
-        moment = _moment(at)
+        moment = _moment(at) if self.schema[time].dtype.startswith("date") else at
         parts = (column(time) < moment, column(time) >= moment)
-        return tuple(self._choose(checked(save_expression(part), self.schema, never_null=time)) for part in parts)
+        made = tuple(self._checked(checked(save_expression(part), self.schema, never_null=time)) for part in parts)
+        for part, before in zip(made, (True, False), strict=True):
+            cut = TimeCut(time, moment, before, later_statistics, of_rows(self.source))
+            part.cuts = (*self.cuts, cut)
+        return made
 
     def folds(self, count: int, *, by: Names | None = None, seed: int = 0) -> Iterator[tuple[Dataset, Dataset]]:
         """`count` pairs of training and validation data. Each row is in the validation data of one pair, and in the
@@ -95,7 +106,7 @@ class ChoosesRows:
         keys, edges = self._keys(by), [number / count for number in range(count + 1)]
         for low, high in pairwise(edges):
             valid = HashShare(keys, _whole(seed), low, high)
-            yield self._choose(Outside((valid,))), self._choose(valid)
+            yield self._checked(Outside((valid,))), self._checked(valid)
 
     @interruptible
     def slice(self: Any, start: int, rows: int | None = None) -> Dataset:
@@ -120,12 +131,12 @@ class ChoosesRows:
         if (share is None) == (n is None):
             raise ArgumentError("give one of a share, such as sample(0.1), and a number of rows: sample(n=1000)")
         if share is not None:
-            return self._choose(HashShare((), _whole(seed), 0.0, _edges([share, 1 - share])[1]))
+            return self._checked(HashShare((), _whole(seed), 0.0, _edges([share, 1 - share])[1]))
         total = sum(fragment.rows for fragment in self.source.fragments)
         if n is None or not isinstance(n, int) or not 0 <= n <= total:
             raise ArgumentError(f"sample of {n!r} rows; wanted a whole number from 0 to the table's {total}")
         drawn = np.random.Generator(np.random.Philox(_whole(seed))).choice(total, n, replace=False, shuffle=False)
-        return self._choose(RowNumbers(np.sort(drawn).astype(np.int64)))
+        return self._checked(RowNumbers(np.sort(drawn).astype(np.int64)))
 
     @classmethod
     def concat(cls, datasets: Sequence[Any]) -> Dataset:

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from rowmill.errors import ArgumentError, NullError, RowmillError, missing_column
 from rowmill.graph.saved.expressions import load_expression, save_expression
 from rowmill.schema import Schema
+from rowmill.sources.bounds import bounds_of
 from rowmill.sources.files.fingerprint import of_values
 from rowmill.sources.names import column, is_pattern
 from rowmill.sources.source import Fragment, Source
-from rowmill.sources.wrap.filtered import bounds_of
 from rowmill.statistics.values import hashes
 
 # Functions whose result for a row depends on other rows, and one that depends on the version of Polars.
@@ -50,6 +50,7 @@ class Condition:
     data: Any  # the expression as `save_expression` writes it
     columns: tuple[str, ...]
     never_null: str | None = None  # a column that must not have nulls
+    by_value = True
 
     def chosen(self, frame: pl.DataFrame, first: int) -> Mask:
         if self.never_null is not None and (nulls := frame.get_column(self.never_null).null_count()):
@@ -93,6 +94,10 @@ class HashShare:
     low: float
     high: float
 
+    @property
+    def by_value(self) -> bool:
+        return bool(self.columns)
+
     def chosen(self, frame: pl.DataFrame, first: int) -> Mask:
         if self.columns:
             keys = [frame.get_column(name) for name in self.columns]
@@ -120,6 +125,10 @@ class Outside:
     others: tuple[HashShare, ...]
 
     @property
+    def by_value(self) -> bool:
+        return all(other.by_value for other in self.others)
+
+    @property
     def columns(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for other in self.others for name in other.columns))
 
@@ -139,6 +148,7 @@ class RowNumbers:
 
     rows: NDArray[np.int64]
     columns: tuple[str, ...] = ()
+    by_value = False
 
     def chosen(self, frame: pl.DataFrame, first: int) -> Mask:
         chosen = np.zeros(frame.height, np.bool_)

@@ -15,10 +15,12 @@ import polars as pl
 
 from rowmill.errors import RowmillError, UnknownFunctionError, WorkflowFileError
 from rowmill.graph.execution.failures import UNEXPECTED
+from rowmill.graph.execution.learnt_rows import LearntRows
 from rowmill.graph.node import Apply, Concat, Group, Named, Node, Only, Select, Without, walk
 from rowmill.graph.operator import Fitted, Operator
 from rowmill.graph.saved.codec import decode
 from rowmill.graph.saved.folder import ByteBudget, Folder, too_large
+from rowmill.graph.saved.learnt import read_learnt
 from rowmill.graph.saved.limits import MAX_NODES, check_limits
 from rowmill.graph.saved.literals import MAX_WIDTH
 from rowmill.graph.saved.save import FORMAT, GRAPH, MANIFEST, VERSION, sha256, table_file
@@ -41,8 +43,7 @@ class Loaded:
     fitted: dict[int, Fitted]
     removed: frozenset[str]
     root: Schema | None
-    learnt_from: str | None
-    learnt_rows: int | None
+    learnt: LearntRows
 
 
 def load(path: Path, operators: Mapping[str, type[Operator]], functions: Mapping[str, Any], max_bytes: int) -> Loaded:
@@ -103,12 +104,9 @@ def _built(graph: Any, operators: Mapping[str, Any], functions: Mapping[str, Any
     check_limits(nodes[-1])
     root = graph.get("columns")
     schema = None if root is None else _schema(root)
-    learnt_from, removed = graph.get("learnt_from"), graph.get("removed", [])
-    _check(learnt_from is None or (isinstance(learnt_from, str) and len(learnt_from) < 1_000), "learnt_from")
+    removed = graph.get("removed", [])
     _check(isinstance(removed, list) and all(isinstance(name, str) for name in removed), "removed")
-    rows = graph.get("learnt_rows")
-    _check(rows is None or (type(rows) is int and 0 <= rows < 1 << 62), "learnt_rows")
-    return Loaded(nodes[-1], fitted, frozenset(removed), schema, learnt_from, rows)
+    return Loaded(nodes[-1], fitted, frozenset(removed), schema, read_learnt(graph))
 
 
 def _schema(root: Any) -> Schema:

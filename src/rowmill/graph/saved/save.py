@@ -18,11 +18,13 @@ from typing import Any
 import polars as pl
 
 from rowmill.errors import ArgumentError, WorkflowFileError
+from rowmill.graph.execution.learnt_rows import LearntRows
 from rowmill.graph.node import Apply, Named, Node, Only, Select, Without, walk
 from rowmill.graph.operator import Fitted, Operator
 from rowmill.graph.saved.codec import Tables, encode
 from rowmill.graph.saved.expressions import save_expression
 from rowmill.graph.saved.function_digest import letters_of
+from rowmill.graph.saved.learnt import describe_learnt
 from rowmill.graph.saved.limits import check_limits
 from rowmill.schema import Schema
 from rowmill.sinks.staging import staged_folder
@@ -39,13 +41,13 @@ def save(
     fitted: Mapping[int, Fitted],
     removed: frozenset[str],
     root: Schema | None,
-    learnt: Mapping[str, str | int | None],
+    learnt: LearntRows,
 ) -> None:
-    """Write a workflow to a folder, which appears when all of it is written. `learnt`: what data it has learnt from."""
+    """Write a workflow to a folder, which appears when all of it is written. `learnt`: the rows it has learnt from."""
     check_limits(output)
     tables = Tables()
     graph = describe(output, fitted, tables, function_name)
-    graph |= {"removed": sorted(removed), **learnt}
+    graph |= {"removed": sorted(removed), **describe_learnt(learnt)}
     graph["columns"] = None if root is None else json.loads(root.to_json())["columns"]
     for frame in tables.frames:
         check_table(frame)

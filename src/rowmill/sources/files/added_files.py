@@ -7,13 +7,16 @@ told to be new only if all older files are still there, unchanged. Called by `ro
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Protocol, cast, runtime_checkable
 
 from rowmill.errors import ArgumentError, StateError
+from rowmill.sources.files.fingerprint import of_values
 from rowmill.sources.locate import stored_table
 from rowmill.sources.source import Fragment, Source
 from rowmill.sources.summary import version_text
+from rowmill.sources.wrap.repartitioned import JoinedSource
 
 VERSION = 1
 
@@ -101,12 +104,43 @@ def _known_to_loader(source: Source, reading: Mapping[str, Any], found: list[Fil
 
 def files_digest(keys: list[FileKey]) -> list[Any]:
     """The number of files, and one digest of them all: what a loader's state holds of them."""
-    from rowmill.sources.files.fingerprint import of_values
-
     return [len(keys), of_values(*keys)]
 
 
 def loader_files(source: Source) -> list[Any] | None:
     """What the state of a loader holds of the files of its table; None if there are none."""
     table = stored_table(source)
-    return files_digest(table.file_keys()) if isinstance(table, PinnedSource) else None
+    whole = table.whole if isinstance(table, AddedRows) else table
+    return files_digest(whole.file_keys()) if isinstance(whole, PinnedSource) else None
+
+
+def digest_of_files(source: Source) -> tuple[int, str] | None:
+    """The number of the files that have the rows of a source, and their digest; None if it has no files."""
+    table = stored_table(source)
+    if not isinstance(table, PinnedSource):
+        return None
+    count, digest = files_digest(table.file_keys())
+    return count, digest
+
+
+def digests_in_turn(source: Source, counts: Sequence[int]) -> list[tuple[int, str]]:
+    """The digests of the first files of a source, the next ones, and so on; nothing if there are more or fewer."""
+    table = stored_table(source)
+    keys = table.file_keys() if isinstance(table, PinnedSource) else []
+    if len(keys) != sum(counts):
+        return []
+    edges = [sum(counts[:number]) for number in range(len(counts) + 1)]
+    return [(last - first, files_digest(keys[first:last])[1]) for first, last in pairwise(edges)]
+
+
+class AddedRows(JoinedSource):
+    """The rows of the files that a table has beyond those of an earlier state. `whole` has all its rows."""
+
+    def __init__(self, whole: Source, since: Any) -> None:
+        self._added = added_fragments(whole, since)
+        super().__init__(whole, self._added, [fragment.rows for fragment in self._added])
+        self.whole = whole
+
+    def file_keys(self) -> list[FileKey]:
+        keys = _keys(self.whole, "since=")
+        return [keys[unit] for unit in dict.fromkeys(fragment.unit for fragment in self._added)]

@@ -12,15 +12,17 @@ import polars as pl
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem, LocalFileSystem
 
-Bounds = dict[str, tuple[list[Any], list[Any]]]  # for each column the least and greatest values of all row groups
+from rowmill.sources.bounds import Bounds
+
+GroupBounds = dict[str, tuple[list[Any], list[Any]]]  # for each column the least and greatest values of all row groups
 
 
-def footer_bounds(path: str, filesystem: FileSystem | None, dtypes: dict[str, pl.DataType]) -> Bounds:
+def footer_bounds(path: str, filesystem: FileSystem | None, dtypes: dict[str, pl.DataType]) -> GroupBounds:
     """What the footer of a file says of these columns; None where it does not say."""
     with (filesystem or LocalFileSystem()).open_input_file(path) as file:
         footer = pq.read_metadata(file)
     places = {footer.schema.column(i).path: i for i in range(len(footer.schema))}
-    found: Bounds = {name: ([], []) for name in dtypes}
+    found: GroupBounds = {name: ([], []) for name in dtypes}
     for group in range(footer.num_row_groups):
         for name, (low, high) in found.items():
             statistics = footer.row_group(group).column(places[name]).statistics if name in places else None
@@ -30,12 +32,10 @@ def footer_bounds(path: str, filesystem: FileSystem | None, dtypes: dict[str, pl
     return found
 
 
-def joined_bounds(
-    parts: Sequence[tuple[Bounds, range]], dtypes: dict[str, pl.DataType]
-) -> dict[str, tuple[pl.Series, pl.Series]]:
+def joined_bounds(parts: Sequence[tuple[GroupBounds, range]], dtypes: dict[str, pl.DataType]) -> Bounds:
     """The bounds of fragments: of each the bounds of its file, and the row groups that it is made of. Of a fragment of
     several row groups nothing is said."""
-    known = {}
+    known: Bounds = {}
     for name, dtype in dtypes.items():
         ends = [
             as_series(

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from rowmill.errors import DataFileError, MemoryLimitError
 from rowmill.schema import Schema
+from rowmill.sources.bounds import Bounds
 from rowmill.sources.files.fingerprint import of_values, stamp_pins
 from rowmill.sources.files.hive import hive_columns, with_hive
 from rowmill.sources.files.paths import Files
@@ -28,7 +29,7 @@ from rowmill.sources.names import columns as exactly
 from rowmill.sources.null_columns import footer_nulls
 from rowmill.sources.parquet.batch_copy import BatchCopies
 from rowmill.sources.parquet.footers import read_footers
-from rowmill.sources.parquet.group_bounds import Bounds, footer_bounds, is_ordered, joined_bounds
+from rowmill.sources.parquet.group_bounds import GroupBounds, footer_bounds, is_ordered, joined_bounds
 from rowmill.sources.parquet.scan_cache import Scan, Scans
 from rowmill.sources.parquet.slices import ColumnSize, Slicer
 from rowmill.sources.row_size import Widths, is_uneven
@@ -206,10 +207,10 @@ class ParquetSource:
             asked -= {c for c, null in found.items() if null is not False}
         return {**known, **dict.fromkeys(asked, False)}
 
-    def bounds(self, fragments: Sequence[Fragment], columns: Sequence[str]) -> dict[str, tuple[pl.Series, pl.Series]]:
+    def bounds(self, fragments: Sequence[Fragment], columns: Sequence[str]) -> Bounds:
         """From the statistics of row groups, and the values of folders."""
         stored = {c: self.dtypes[c] for c in columns if c in self._stored and is_ordered(self.dtypes[c])}
-        found: dict[int, Bounds] = {}
+        found: dict[int, GroupBounds] = {}
         for unit in sorted({fragment.unit for fragment in fragments}) if stored else []:
             with self._pins.unchanged(unit, partial(self.describe, Fragment(unit, 0, 0))):
                 if self.files.filesystem is None:

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from rowmill._system.threads import map_threads
 from rowmill.errors import ArgumentError, DataFileError, SchemaDriftError, missing_column
 from rowmill.schema import Schema
+from rowmill.sources.bounds import Bounds
 from rowmill.sources.files.fingerprint import of_values
 from rowmill.sources.files.paths import Files
 from rowmill.sources.files.remote import file_system, path_in
@@ -143,9 +144,9 @@ class TableVersionSource:
             found.append(series)
         return conform(frame_of(found), self.dtypes) if found else pl.DataFrame(height=frame.height)
 
-    def bounds(self, fragments: Sequence[Fragment], columns: Sequence[str]) -> dict[str, tuple[pl.Series, pl.Series]]:
+    def bounds(self, fragments: Sequence[Fragment], columns: Sequence[str]) -> Bounds:
         """From the partition values, and from the statistics of row groups where all files store a column."""
-        known: dict[str, tuple[pl.Series, pl.Series]] = {}
+        known: Bounds = {}
         for name in columns:
             ends: list[list[Any]] = [[], []]
             for number, group in enumerate(self._groups):

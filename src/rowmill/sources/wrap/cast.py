@@ -9,6 +9,7 @@ import polars as pl
 
 from rowmill.errors import DataFileError, unknown_column
 from rowmill.schema import Schema
+from rowmill.sources.bounds import Bounds, bounds_of
 from rowmill.sources.files.fingerprint import of_values
 from rowmill.sources.frames.pandas_index import unlisted_schema
 from rowmill.sources.locate import Rows, locate
@@ -16,7 +17,6 @@ from rowmill.sources.names import column
 from rowmill.sources.null_columns import CountsNulls
 from rowmill.sources.source import Fragment, Source, read_slices
 from rowmill.sources.types import column_schema, polars_type
-from rowmill.sources.wrap.filtered import bounds_of
 
 
 class RecastSource:
@@ -74,7 +74,7 @@ class RecastSource:
         """A cast makes no null of a value, and no value of a null."""
         return self._source.known_nulls(columns) if isinstance(self._source, CountsNulls) else {}
 
-    def bounds(self, fragments: Sequence[Fragment], columns: Sequence[str]) -> dict[str, tuple[pl.Series, pl.Series]]:
+    def bounds(self, fragments: Sequence[Fragment], columns: Sequence[str]) -> Bounds:
         """What the other source knows of columns that are not cast."""
         return bounds_of(self._source, fragments, [name for name in columns if name not in self._casts])
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
+from typing import Any
 
 import polars as pl
 
 from rowmill.errors import ArgumentError
 from rowmill.schema import Schema
+from rowmill.sources.bounds import Bounds, bounds_of
 from rowmill.sources.files.fingerprint import of_values
 from rowmill.sources.locate import Rows, locate
 from rowmill.sources.null_columns import CountsNulls
@@ -32,6 +34,11 @@ class ConcatenatedSource:
         ]
         self.dtypes = unify(types)
         self._schema = schema_of({name: self.dtypes[name] for name in names})
+
+    @property
+    def one_after_another(self) -> Sequence[Source]:
+        """The sources whose rows these are."""
+        return self._sources
 
     @property
     def schema(self) -> Schema:
@@ -67,6 +74,24 @@ class ConcatenatedSource:
         """What all sources know of a column."""
         known = [s.known_nulls(columns) if isinstance(s, CountsNulls) else {} for s in self._sources]
         return {name: any(k[name] for k in known) for name in columns if all(name in k for k in known)}
+
+    def bounds(self, fragments: Sequence[Fragment], columns: Sequence[str]) -> Bounds:
+        """What each source knows of its own fragments, of columns that have the same type in all of them."""
+        found: dict[str, tuple[list[Any], list[Any]]] = {
+            name: ([None] * len(fragments), [None] * len(fragments)) for name in columns
+        }
+        placed = [self._find(fragment) for fragment in fragments]
+        for source in self._sources:
+            numbers = [number for number, (one, _) in enumerate(placed) if one is source]
+            for name, ends in bounds_of(source, [placed[number][1] for number in numbers], columns).items():
+                if ends[0].dtype == self.dtypes[name]:
+                    for held, end in zip(found[name], ends, strict=True):
+                        for number, value in zip(numbers, end, strict=True):
+                            held[number] = value
+        return {
+            name: (pl.Series(name, low, self.dtypes[name]), pl.Series(name, high, self.dtypes[name]))
+            for name, (low, high) in found.items()
+        }
 
     def describe(self, fragment: Fragment) -> str:
         source, found = self._find(fragment)

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 import polars as pl
@@ -21,18 +21,22 @@ from rowmill._system.lock import Lock
 from rowmill._system.progress import progress_bar
 from rowmill._system.sizes import cores
 from rowmill._system.threads import map_threads
+from rowmill.errors import UncomparableError
 from rowmill.schema import Schema
+from rowmill.sources.bounds import Bounds, bounds_of_parts
 from rowmill.sources.files.fingerprint import of_values
 from rowmill.sources.frames.pandas_index import unlisted_schema
 from rowmill.sources.locate import Rows, locate, locate_parts
 from rowmill.sources.names import columns as exactly
+from rowmill.sources.null_columns import CountsNulls
 from rowmill.sources.source import Fragment, Source, read_slices
 from rowmill.sources.wrap.transformed import rows_before
 
 BLOCK_ROWS = 16_384
+Key = tuple[str, str]
 _SLICE_BYTES = 16 << 20  # of the columns that a choice looks at, read at once while counting
 _REMEMBERED = 256  # counts of (table, choice) kept in this process
-_remembered: OrderedDict[tuple[str, str], list[NDArray[np.int64]]] = OrderedDict()
+_remembered: OrderedDict[Key | None, list[NDArray[np.int64]]] = OrderedDict()
 _remembering = Lock()
 
 
@@ -42,6 +46,11 @@ class RowChoice(Protocol):
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that it looks at."""
+        ...
+
+    @property
+    def by_value(self) -> bool:
+        """Whether it looks at values only, and not at the number of a row in its table."""
         ...
 
     def chosen(self, frame: pl.DataFrame, first: int) -> NDArray[np.bool_]:
@@ -105,7 +114,7 @@ class FilteredSource:
 
     def _counts(self, fragments: Sequence[Fragment], before: dict[int, int]) -> list[NDArray[np.int64]]:
         """For each fragment the chosen rows of each of its blocks; counted once for a table and a choice."""
-        key = self._source.fingerprint(), self._choice.fingerprint()
+        key = self._key()
         with _remembering:
             if key in _remembered:
                 _remembered.move_to_end(key)
@@ -123,11 +132,19 @@ class FilteredSource:
                 return blocks
 
             counts = map_threads(count, range(len(fragments)), cores(), "rowmill-filter")
-        with _remembering:
-            _remembered[key] = counts
-            while len(_remembered) > _REMEMBERED:
-                _remembered.popitem(last=False)
+        if key is not None:
+            with _remembering:
+                _remembered[key] = counts
+                while len(_remembered) > _REMEMBERED:
+                    _remembered.popitem(last=False)
         return counts
+
+    def _key(self) -> Key | None:
+        """What counts are remembered by; None for rows made by a function that may have changed unseen."""
+        try:
+            return self.stamp()
+        except UncomparableError:
+            return None
 
     def _masks(self, fragment: Fragment, first: int) -> Iterator[tuple[int, NDArray[np.bool_]]]:
         """Which rows of a fragment are chosen, in slices: the first row of each, and the answers."""
@@ -194,6 +211,16 @@ class FilteredSource:
             if not left:
                 break
 
+    def known_nulls(self, columns: Sequence[str]) -> dict[str, bool]:
+        """A column without nulls has none among the chosen rows either."""
+        known = self._source.known_nulls(columns) if isinstance(self._source, CountsNulls) else {}
+        return {name: null for name, null in known.items() if not null}
+
+    def bounds(self, fragments: Sequence[Fragment], columns: Sequence[str]) -> Bounds:
+        """What the other source knows of the fragments in which the chosen rows lie."""
+        parts = ([piece.fragment for piece, _, _ in self._parts(fragment)] for fragment in fragments)
+        return bounds_of_parts(self._source, parts, columns)
+
     def describe(self, fragment: Fragment) -> str:
         first = next(self._parts(fragment), None)
         return "no rows" if first is None else f"chosen rows of {self._source.describe(first[0].fragment)}"
@@ -234,18 +261,3 @@ def _blocks(piece: _Piece, start: int, rows: int) -> tuple[int, int, Fragment]:
     begin = first * BLOCK_ROWS
     end = min(piece.fragment.rows, last * BLOCK_ROWS)
     return first, start - int(piece.before[first]), piece.fragment.slice(begin, end - begin)
-
-
-@runtime_checkable
-class BoundedSource(Protocol):
-    """A source that knows between which values some columns of its fragments lie."""
-
-    def bounds(self, fragments: Sequence[Fragment], columns: Sequence[str]) -> dict[str, tuple[pl.Series, pl.Series]]:
-        """For each column of which something is known the least and the greatest value of each fragment (null: not
-        known). All values but nulls, and NaN of floats, lie between them."""
-        ...
-
-
-def bounds_of(source: Any, fragments: Sequence[Fragment], columns: Sequence[str]) -> dict[str, tuple[Any, Any]]:
-    """What a source knows of the values of its fragments; nothing if it knows nothing."""
-    return dict(source.bounds(fragments, columns)) if isinstance(source, BoundedSource) else {}

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from rowmill.schema import Schema
+from rowmill.sources.bounds import Bounds, bounds_of_parts
 from rowmill.sources.files.fingerprint import of_values
 from rowmill.sources.frames.pandas_index import unlisted_schema
 from rowmill.sources.locate import Rows, locate, locate_parts
@@ -55,6 +56,10 @@ class JoinedSource:
         """What the other source knows, where all of its rows are here."""
         rows = self.same_rows_as
         return rows.known_nulls(columns) if isinstance(rows, CountsNulls) else {}
+
+    def bounds(self, fragments: Sequence[Fragment], columns: Sequence[str]) -> Bounds:
+        """What the other source knows of the fragments in which the rows lie."""
+        return bounds_of_parts(self._source, map(self.spans, fragments), columns)
 
     def spans(self, fragment: Fragment) -> list[Fragment]:
         """The fragments of the other source, or slices of them, that hold these rows."""

@@ -38,9 +38,19 @@ Prepare = Callable[[tuple[str, ...]], FrameStep]  # the step that makes some of 
 class TransformedSource:
     """The rows of `base`, with the columns that a transformation makes of them."""
 
-    def __init__(self, base: Source, prepare: Prepare, schema: Schema, fingerprint: str, doubt: str = "") -> None:
+    def __init__(
+        self,
+        base: Source,
+        prepare: Prepare,
+        schema: Schema,
+        fingerprint: str,
+        doubt: str = "",
+        first_row: int = 0,
+    ) -> None:
+        """`first_row`: the number of the first row, where it is not that in `base`."""
         self.base = base
         self._doubt = doubt
+        self._first_row = first_row
         self._prepare = prepare
         self._schema = schema
         self._fingerprint = fingerprint
@@ -60,7 +70,7 @@ class TransformedSource:
 
     @cached_property
     def _rows_before(self) -> dict[int, int]:
-        return rows_before(self.base)
+        return {unit: self._first_row + rows for unit, rows in rows_before(self.base).items()}
 
     def read(self, fragment: Fragment, columns: Sequence[str]) -> pl.DataFrame:
         step = self._prepare(tuple(columns))
