@@ -82,6 +82,10 @@ class LeakageError(RowmillError, ValueError):
     """Statistics of rows from after a cut in time are about to be used for data that were cut there."""
 
 
+class OverlapError(RowmillError, ValueError):
+    """Two datasets that should have no row in common have one."""
+
+
 class UnseenValueError(RowmillError, ValueError):
     """A value that is not in the vocabulary, where that was said to be an error."""
 

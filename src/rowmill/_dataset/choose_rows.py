@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime
-from itertools import accumulate, pairwise
+from itertools import accumulate, combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
+from rowmill._dataset.overlap import common_row
 from rowmill._dataset.row_choices import HashShare, Outside, RowNumbers, checked, condition
 from rowmill._system.interrupts import interruptible
-from rowmill.errors import ArgumentError, missing_column
+from rowmill.errors import ArgumentError, OverlapError, missing_column
 from rowmill.graph.saved.expressions import save_expression
 from rowmill.schema import Schema
 from rowmill.sources.files.fingerprint import of_rows
@@ -59,7 +60,7 @@ class ChoosesRows:
     @interruptible
     def split(
         self,
-        shares: float | Sequence[float] | None = None,
+        shares: float | Sequence[float] | Sequence[pl.Expr] | None = None,
         *,
         by: Names | None = None,
         seed: int = 0,
@@ -72,7 +73,9 @@ class ChoosesRows:
         `split(0.8)` gives two, `split([0.8, 0.1, 0.1])` three: each row goes to one of them by a hash of its number and
         `seed`, or with `by="user_id"` by a hash of its keys, so that no key is on both sides. Shares are met on
         average. `split(time="ts", at=moment)` gives the rows before a moment, and those at or after it; a null time is
-        an error. The same rows on every machine, however the table is cut into files and row groups.
+        an error. `split([pl.col("day") < 5, pl.col("day") >= 5])` gives the rows of each condition, which must have
+        none in common (`OverlapError`) and may leave some out. The parts are the same on every machine, however the
+        table is cut into files and row groups.
 
         After a split in time, a workflow that was fitted on rows at or after the moment is refused for both parts
         (`LeakageError`), unless `later_statistics=True`.
@@ -83,6 +86,11 @@ class ChoosesRows:
             if by is not None:
                 raise ArgumentError("by= goes with shares; a split in time is by time alone")
             return self._split_at(time, at, later_statistics)
+        if isinstance(shares, list | tuple) and any(isinstance(one, pl.Expr) for one in shares):
+            parts = tuple(self.filter(one) for one in shares)
+            for part, other in combinations(parts, 2):
+                part.check_disjoint(other)
+            return parts
         keys = self._keys(by)
         edges = _edges([shares, 1 - shares] if isinstance(shares, int | float) else list(shares or []))
         return tuple(self._checked(HashShare(keys, _whole(seed), low, high)) for low, high in pairwise(edges))
@@ -98,6 +106,18 @@ class ChoosesRows:
             part.cuts = (*self.cuts, cut)
         return made
 
+    @interruptible
+    def check_disjoint(self, *others: Dataset) -> None:
+        """Raise `OverlapError` if another dataset has a row that this one has, such as training and test data that were
+        chosen by hand. Rows are compared by file, row group and number; values are not read, but by conditions."""
+        for other in others:
+            if (place := common_row(self.source, other.source)) is not None:
+                raise OverlapError(
+                    f"both datasets have {place}, and maybe more rows: a model would be tested on what it was trained "
+                    f"on; use conditions that exclude each other (< and >= of one value), or let split() make both: "
+                    f"split(0.8), split(0.8, by=...), split(time=..., at=...)"
+                )
+
     def folds(self, count: int, *, by: Names | None = None, seed: int = 0) -> Iterator[tuple[Dataset, Dataset]]:
         """`count` pairs of training and validation data. Each row is in the validation data of one pair, and in the
         training data of the others. `by` and `seed` as in `split`."""
@@ -111,6 +131,9 @@ class ChoosesRows:
     @interruptible
     def slice(self: Any, start: int, rows: int | None = None) -> Dataset:
         """`rows` rows from row `start` on, or all from there on. A negative `start` counts from the end."""
+        for number in (start, 0 if rows is None else rows):
+            if not isinstance(number, int) or isinstance(number, bool):
+                raise ArgumentError(f"slice({start!r}, {rows!r}); wanted whole numbers")
         total = sum(fragment.rows for fragment in self.source.fragments)
         first = min(max(0, start + total if start < 0 else start), total)
         last = total if rows is None else min(total, first + rows)
@@ -133,7 +156,7 @@ class ChoosesRows:
         if share is not None:
             return self._checked(HashShare((), _whole(seed), 0.0, _edges([share, 1 - share])[1]))
         total = sum(fragment.rows for fragment in self.source.fragments)
-        if n is None or not isinstance(n, int) or not 0 <= n <= total:
+        if not isinstance(n, int) or isinstance(n, bool) or not 0 <= n <= total:
             raise ArgumentError(f"sample of {n!r} rows; wanted a whole number from 0 to the table's {total}")
         drawn = np.random.Generator(np.random.Philox(_whole(seed))).choice(total, n, replace=False, shuffle=False)
         return self._checked(RowNumbers(np.sort(drawn).astype(np.int64)))

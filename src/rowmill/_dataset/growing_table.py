@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rowmill._system.interrupts import interruptible
 from rowmill.errors import ArgumentError
 from rowmill.sources.files.added_files import AddedRows, table_state
-from rowmill.sources.source import Source
+from rowmill.sources.source import Source, is_source
 from rowmill.sources.wrap.filtered import FilteredSource, RowChoice
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class GrowingTable:
             added: Dataset = parent.refresh()._choose(choice)
             return added
         given, engine, options = self._opened
-        if hasattr(given, "fragments") and hasattr(given, "read"):
+        if is_source(given):
             raise ArgumentError("this dataset is made of another one; call refresh() of the one that was opened")
         latest = {name: value for name, value in options.items() if name not in _PINNED}
         if hasattr(given, "refresh"):  # a table of pyiceberg, which holds the metadata as they were read

@@ -104,8 +104,8 @@ class HashShare:
         else:
             keys = [pl.Series("row", np.arange(first, first + frame.height, dtype=np.int64))]
         found = hashes(keys, self.seed) if frame.height else np.empty(0, np.uint64)
-        chosen = np.ones(frame.height, np.bool_)
-        if self.low > 0:
+        chosen = np.full(frame.height, self.low < 1)
+        if 0 < self.low < 1:
             chosen &= found >= np.uint64(self.low * _TWO_64)
         if self.high < 1:
             chosen &= found < np.uint64(self.high * _TWO_64)
@@ -252,7 +252,7 @@ def _possible(data: Any, known: dict[str, Any]) -> pl.Expr | None:
     name, of = data.get("call"), data.get("of", [])
     if name in ("&", "|"):
         found = [_possible(one, known) for one in of]
-        if name == "|" and None in found:
+        if name == "|" and any(one is None for one in found):
             return None
         some = [one for one in found if one is not None]
         return reduce(operator.and_ if name == "&" else operator.or_, some) if some else None

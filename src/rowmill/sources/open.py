@@ -13,7 +13,7 @@ from rowmill.sources.files.merlin_schema import merlin_schema
 from rowmill.sources.files.paths import find_files, folder_of
 from rowmill.sources.frames.frame_source import frame_source
 from rowmill.sources.parquet.parquet_source import ParquetSource
-from rowmill.sources.source import Source
+from rowmill.sources.source import Source, is_source
 from rowmill.sources.tables.open_table import open_table
 
 _ENGINES = {"parquet": "parquet", "csv": "csv", "ipc": "ipc", "arrow": "ipc", "feather": "ipc"}
@@ -57,7 +57,7 @@ def open_source(
         if strange := sorted(set(kwargs) - _MEANINGLESS):
             raise _unknown(strange[0], "tables with versions")
         source = table
-    elif hasattr(given, "fragments") and hasattr(given, "read"):
+    elif is_source(given):
         source = given
     elif not isinstance(given, str | os.PathLike | list | tuple | set | frozenset):
         frame: Source | None = frame_source(given, npartitions)

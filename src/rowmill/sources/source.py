@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from inspect import getattr_static
 from itertools import pairwise
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import polars as pl
 
@@ -66,6 +67,11 @@ class Source(Protocol):
         """About how many bytes a row of these columns takes once decoded; where rows differ, those of the largest
         row groups."""
         ...
+
+
+def is_source(given: Any) -> bool:
+    """Whether something is a source. Its fragments are not asked for: that may count rows or run a query."""
+    return all(getattr_static(given, name, None) is not None for name in ("fragments", "read"))
 
 
 @runtime_checkable

@@ -11,6 +11,7 @@ from typing import Any
 from rowmill._system.display import plural
 from rowmill.schema import Schema
 from rowmill.sources.files.paths import Files
+from rowmill.sources.frames.frame_source import FrameSource
 from rowmill.sources.source import Source
 
 _COUNTED_BY = {
@@ -36,6 +37,18 @@ def file_names(source: Source) -> tuple[str, ...]:
     *_, last = _chain(source)
     files = getattr(last, "files", None)
     return files.paths if isinstance(files, Files) else ()
+
+
+def innermost(source: Source) -> Source:
+    """The source that others wrap: the one that reads files or a frame."""
+    *_, last = _chain(source)
+    found: Source = last
+    return found
+
+
+def is_in_memory(source: Source) -> bool:
+    """Whether the rows of a source are in memory, so that a look at them costs little."""
+    return isinstance(innermost(source), FrameSource)
 
 
 def version_text(source: Source) -> str | None:

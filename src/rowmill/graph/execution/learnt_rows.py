@@ -14,8 +14,8 @@ from rowmill.errors import LeakageError, LeakageWarning, warn
 from rowmill.sources.bounds import bounds_of, greatest_value
 from rowmill.sources.files.added_files import digest_of_files, digests_in_turn
 from rowmill.sources.files.fingerprint import of_rows
-from rowmill.sources.frames.frame_source import FrameSource
 from rowmill.sources.source import Source
+from rowmill.sources.summary import is_in_memory
 from rowmill.sources.wrap.time_cut import Moment, TimeCut, are_alike, comparable
 
 
@@ -95,16 +95,16 @@ def note_rows(source: Source, cuts: Sequence[TimeCut]) -> LearntRows:
 
 
 def _latest(source: Source, cuts: Sequence[TimeCut]) -> Iterator[tuple[str, Moment]]:
-    """The greatest value of columns of dates and times, and of those by which tables were cut, as far as cuts and
-    statistics tell it without a pass over the table."""
+    """The greatest value of columns of dates and times as far as cuts and statistics tell it without a pass over the
+    table, and of the columns by which the table was cut."""
     told = {cut.column: cut.latest for cut in cuts if cut.before and cut.latest is not None}
     yield from told.items()
     temporal = [column.name for column in source.schema if column.dtype.startswith("date")]
     names = [name for name in dict.fromkeys([*temporal, *(cut.column for cut in cuts)]) if name not in told]
-    in_memory = isinstance(source, FrameSource)
-    known: Mapping[str, Any] = {} if in_memory or not names else bounds_of(source, source.fragments, names)
+    looked_at = names if is_in_memory(source) else [cut.column for cut in cuts]
+    known: Mapping[str, Any] = bounds_of(source, source.fragments, [name for name in names if name not in looked_at])
     for name in names:
-        if in_memory or (name in known and not known[name][1].null_count()):
+        if name in looked_at or (name in known and not known[name][1].null_count()):
             value = comparable(greatest_value(source, name))
             if value is not None:
                 yield name, value
