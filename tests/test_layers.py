@@ -44,7 +44,18 @@ ALLOWED = {
         "engines",
     },
     "whole_partitions": {"dataset", "errors", "graph.node"},
+    "_workflow": {
+        "_workflow",
+        "dataset",
+        "errors",
+        "engines.engine",
+        "graph",
+        "schema",
+        "sources",
+        "whole_partitions",
+    },
     "workflow": {
+        "_workflow",
         "_system",
         "dataset",
         "errors",
@@ -83,6 +94,7 @@ ALLOWED = {
     "_dataset": {
         "_dataset",
         "_system.interrupts",
+        "_system.progress",
         "errors",
         "schema",
         "sources",

@@ -15,13 +15,13 @@ from rowmill._system.display import Displayed, DisplayRows
 from rowmill._system.forked import check_fork
 from rowmill._system.interrupts import interruptible
 from rowmill._system.sizes import cores, parse_bytes, parse_memory
+from rowmill._workflow.learning import Learning, in_types_of
 from rowmill.dataset import Dataset
 from rowmill.engines.engine import Engine
 from rowmill.engines.local import LocalEngine
 from rowmill.errors import ArgumentError, NotFittedError
 from rowmill.graph.display.picture import Picture
 from rowmill.graph.display.steps_text import steps_text
-from rowmill.graph.execution.fit_job import FitJob
 from rowmill.graph.execution.fitted_rows import first_learnt_row
 from rowmill.graph.execution.learnt_rows import LearntRows, note_rows
 from rowmill.graph.execution.row_types import as_rows
@@ -33,12 +33,10 @@ from rowmill.graph.saved.folder import DEFAULT_LIMIT
 from rowmill.schema import Schema
 from rowmill.sources.files.paths import local_path
 from rowmill.sources.frames.frame_source import FrameSource
-from rowmill.sources.source import Fragment, Source, fit_fragments
+from rowmill.sources.source import Source
 from rowmill.sources.wrap.transformed import SpooledSource, TransformedSource
 from rowmill.utils import global_dask_client
 from rowmill.whole_partitions import whole_partitions
-
-_SLICE_COPIES = 6  # of a slice of rows: as read, as made, as measured, and what decoding and allocators take
 
 
 class Workflow(Displayed):
@@ -128,36 +126,73 @@ class Workflow(Displayed):
         memory: int | float | str = "1GB",
         threads: int | None = None,
         progress: bool | None = None,
+        updatable: bool = False,
     ) -> Workflow:
         """Let the operators learn from a dataset (or a frame): one pass over it for each phase.
 
         `client`: a Dask client to do it on. `memory`: half of it is for fragments in flight, half for vocabularies that
-        are being counted, which go to disk beyond that; the finished ones come on top. `y` means nothing: pipelines of
-        scikit-learn pass it.
+        are being counted, which go to disk beyond that; the finished ones come on top. `updatable`: what `update` needs
+        is kept even if that is large, such as the counts of very many values that are too rare for a code. `y` means
+        nothing: pipelines of scikit-learn pass it.
         """
         check_fork()
         data = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
         schema = data.described()
         self.clear_stats()
-        resolved = self._resolve(schema).resolved
-        phases = [[resolved.number[id(node)] for node in phase] for phase in resolved.phases()]
-        workers = max(1, threads or cores())
-        for phase in phases:
-            half = parse_memory(memory) // 2
-            slice_bytes = half // (_SLICE_COPIES * workers)
-            job = FitJob(data.source, self.output_node, schema, self._fitted, phase, slice_bytes)
-            row_bytes = max(1.0, data.source.row_bytes(job.inputs)) * 3  # as read, as made, and as measured
-            fitting: Sequence[Fragment] = fit_fragments(data.source.fragments, max(1, int(half / workers / row_bytes)))
-            if not job.rowwise:
-                whole = whole_partitions(data, job.inputs, self.output_node)
-                job = FitJob(whole.source, self.output_node, schema, self._fitted, phase, slice_bytes)
-                fitting = whole.fragments
-            found = self._engine(client, workers, half).run(job, fitting, progress)
-            self._learn(job, found, resolved)
-            resolved = self._resolve(schema).resolved
-        if phases:
+        self._resolve(schema)
+        self._remember(self._learning(client, memory, threads, progress, updatable).fit(data, schema), schema)
+        if self._fitted:
             self._learnt = note_rows(data.source, data.cuts)
         return self
+
+    @interruptible
+    def update(
+        self,
+        dataset: Any,
+        *,
+        client: Any = None,
+        memory: int | float | str = "1GB",
+        threads: int | None = None,
+        progress: bool | None = None,
+        updatable: bool = False,
+        strict: bool = True,
+    ) -> dict[str, tuple[int, int]]:
+        """Let a fitted workflow learn from more rows, such as those of the next day, in place.
+
+        Statistics are then those of `fit` on all rows, to the bit. Codes of categories stay as they are, and new
+        categories get codes after them, most frequent first. Returns the cardinality of each categorical column before
+        and after, for `grow_embedding`. The other arguments are those of `fit`. Where operators learn from what others
+        have learnt, and that has changed, nothing is changed and an error says so; `strict=False` goes on from what
+        they saw then.
+        """
+        check_fork()
+        self._check_fitted()
+        known, first_row = self._transformation(), self._learnt.rows
+        if self._fitted and first_row is None:
+            raise ArgumentError("the workflow was saved by an earlier version, without what update needs; fit it again")
+        data = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
+        data = in_types_of(known.input_schema, data)
+        sizes = _cardinalities(self.output_schema)
+        learning = self._learning(client, memory, threads, progress, updatable)
+        root = known.resolved.root
+        self._remember(learning.go_on(data, root, self._fitted, first_row or 0, strict=strict), root)
+        if self._fitted:
+            self._learnt = self._learnt + note_rows(data.source, data.cuts)
+        return {name: (old, _cardinalities(self.output_schema)[name]) for name, old in sizes.items()}
+
+    def _learning(
+        self, client: Any, memory: int | float | str, threads: int | None, progress: bool | None, updatable: bool
+    ) -> Learning:
+        half, workers = parse_memory(memory) // 2, max(1, threads or cores())
+        return Learning(self.output_node, self._engine(client, workers, half), half, workers, updatable, progress)
+
+    def _remember(self, fitted: dict[int, Fitted], schema: Schema) -> None:
+        """Take what the operators have learnt."""
+        self._fitted = fitted
+        for number, node in enumerate(walk(self.output_node)):
+            if isinstance(node, Apply) and number in fitted:
+                node.operator.remember(fitted[number])
+        self._resolve(schema)
 
     def _engine(self, client: Any, threads: int, memory: int) -> Engine:
         client = client or self.client or global_dask_client()
@@ -168,13 +203,6 @@ class Workflow(Displayed):
         if getattr(client, "status", None) != "running":
             raise ArgumentError(f"client={client!r}; wanted a running dask.distributed.Client")
         return DaskEngine(client)
-
-    def _learn(self, job: FitJob, found: Any, resolved: Resolved) -> None:
-        for number, results in job.results(found).items():
-            node = resolved.nodes[number]
-            assert isinstance(node, Apply)
-            self._fitted[number] = node.operator.learn(results, resolved.inputs(node))
-            node.operator.remember(self._fitted[number])
 
     def clear_stats(self) -> None:
         """Forget what has been learnt."""
@@ -327,10 +355,13 @@ class Workflow(Displayed):
         if loaded.root is not None:
             with loading(path):
                 workflow._resolve(loaded.root).step()
-        for number, node in enumerate(walk(workflow.output_node)):
-            if isinstance(node, Apply) and number in loaded.fitted:
-                node.operator.remember(loaded.fitted[number])
         return workflow
+
+
+def _cardinalities(schema: Schema) -> dict[str, int]:
+    """The cardinality of each column that has one."""
+    sizes = {column.name: column.properties.get("embedding_sizes", {}).get("cardinality") for column in schema}
+    return {name: size for name, size in sizes.items() if size is not None}
 
 
 def _are_paths(given: Sequence[Any]) -> bool:

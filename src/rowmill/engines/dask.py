@@ -43,6 +43,7 @@ class DaskEngine:
         shared = self.client.submit(_itself, job, pure=False)  # scattered, it would be lost with the worker that has it
         shards = max(1, len(workers))
         measured = [self.client.submit(_measure, shared, piece, shards, pure=False) for piece in pieces]
+        earlier = [self.client.submit(_resume, shared, shards, pure=False)] if job.resumes else []
         sizes = {future.key: sum(f.rows for f in piece) for future, piece in zip(measured, pieces, strict=True)}
         keeper = Keeper()
         folder = temporary_folder(keeper)
@@ -54,7 +55,7 @@ class DaskEngine:
         finished = []
         for index, statistic in enumerate(job.statistics):
             count = shards if hasattr(statistic, "split") else 1
-            parts = [self._merged(shared, index, shard, measured) for shard in range(count)]
+            parts = [self._merged(shared, index, shard, [*earlier, *measured]) for shard in range(count)]
             finished.append(self.client.submit(_finish, shared, index, parts, folder, self.large, pure=False))
         return [_kept(result, keeper) for result in self.client.gather(finished)]
 
@@ -81,6 +82,11 @@ def _itself(job: Job) -> Job:
 def _measure(job: Job, fragments: Sequence[Fragment], shards: int) -> list[list[Any]]:
     """The accumulators of some fragments, each cut into shards where it can be."""
     return [_split(s, seen, shards) for s, seen in zip(job.statistics, fold(job, fragments), strict=True)]
+
+
+def _resume(job: Job, shards: int) -> list[list[Any]]:
+    """The accumulators that have seen what was kept of earlier rows, cut like those of `_measure`."""
+    return [_split(s, seen, shards) for s, seen in zip(job.statistics, job.started(), strict=True)]
 
 
 def _split(statistic: Statistic[Any], seen: Any, shards: int) -> list[Any]:

@@ -21,6 +21,15 @@ class Job(Protocol):
     @property
     def statistics(self) -> Sequence[Statistic[Any]]: ...
 
+    @property
+    def resumes(self) -> bool:
+        """Whether the statistics have seen rows before."""
+        ...
+
+    def started(self) -> list[Any]:
+        """Accumulators that have seen these rows; used once for all fragments of the job."""
+        ...
+
     def frames(self, fragment: Fragment) -> Iterator[Sequence[pl.DataFrame]]:
         """What each statistic looks at, of this fragment's rows: a slice of them at a time."""
         ...

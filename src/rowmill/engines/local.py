@@ -22,7 +22,7 @@ class LocalEngine:
 
     def run(self, job: Job, fragments: Sequence[Fragment], progress: bool | None) -> Sequence[Any]:
         statistics = job.statistics
-        seen = [statistic.start() for statistic in statistics]
+        seen = job.started()
         locks = [threading.Lock() for _ in statistics]
         todo, turn = iter(fragments), threading.Lock()
         failed = Cancel()

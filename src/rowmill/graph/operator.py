@@ -86,6 +86,7 @@ class Fitted:
         self.tables = {
             name: t if isinstance(t, StatisticTable) else StatisticTable(t) for name, t in (tables or {}).items()
         }
+        self.kept: Mapping[str, Any] = {}  # of the results of statistics, to go on with more rows
         self._made: dict[str, Any] = {}
         self._lock = threading.RLock()
 
@@ -98,7 +99,7 @@ class Fitted:
         return self._made[key]  # type: ignore[no-any-return]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"values": self.values, "tables": self.tables}
+        return {"values": self.values, "tables": self.tables}  # what is kept stays where it was fitted
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["values"], state["tables"])  # type: ignore[misc]
@@ -246,6 +247,21 @@ class StatOperator(Operator):
     def learn(self, results: Mapping[str, Any], inputs: Inputs) -> Fitted:
         """The state, from the results of the statistics."""
         raise NotImplementedError
+
+    def learn_more(self, results: dict[str, Any], inputs: Inputs, before: Fitted) -> Fitted:
+        """The state after more rows, from results of all rows; `before`: the state that it goes on from.
+
+        What has been given a meaning that models have learnt keeps it. What is kept of the results is taken from
+        `results` afterwards, which may be changed.
+        """
+        return self.learn(results, inputs)
+
+    def check_growth(self) -> None:
+        """Raise an `ArgumentError` if the settings do not allow for more rows after the first fit."""
+
+    def moves_old_rows(self, before: Fitted, after: Fitted) -> bool:
+        """Whether rows that were fitted before come out in another way now."""
+        return before != after
 
     def remember(self, fitted: Fitted) -> None:
         """Keep what the latest fit learnt, for people to look at; nothing is computed from it."""

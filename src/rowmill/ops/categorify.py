@@ -21,6 +21,7 @@ from rowmill.ops.vocabulary import (
     LearntTable,
     VocabularySpec,
     given_vocabulary,
+    grown,
     named,
     plain_vocabulary,
     read_vocabulary,
@@ -168,6 +169,24 @@ class Categorify(StatOperator):
                 table = named(vocabulary.name, fitted.tables[vocabulary.name].frame)
                 write_vocabulary(self.out_path, vocabulary, table, **values[vocabulary.name])
         return fitted
+
+    def learn_more(self, results: dict[str, Any], inputs: Inputs, before: Fitted) -> Fitted:
+        for vocabulary in self.vocabularies(inputs):
+            if vocabulary.name in results:
+                results[vocabulary.name] = grown(results[vocabulary.name], before.tables[vocabulary.name], vocabulary)
+        return self.learn(results, inputs)
+
+    def check_growth(self) -> None:
+        if self.single_table:
+            raise ArgumentError(
+                "Categorify(single_table=True) numbers the codes of all columns one after another, so that new "
+                "categories of one would move the codes of the next; leave single_table out, or fit anew"
+            )
+
+    def moves_old_rows(self, before: Fitted, after: Fitted) -> bool:
+        """Values without a code of their own may have been given one."""
+        unseen = (observed["unseen"] for observed in before.values["observed"].values())
+        return any(unseen) and any(table.height != before.tables[name].height for name, table in after.tables.items())
 
     def _warn_of_size(self, name: str, table: pl.DataFrame) -> None:
         limit = self.cardinality_memory_limit

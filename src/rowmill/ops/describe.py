@@ -188,6 +188,9 @@ class DataStats(StatOperator):
         texts = [column.name for column in inputs.schema if column.dtype == "string"]
         return {**made, **{f"length {name}": inputs[name].str.len_chars() for name in texts}}
 
+    def moves_old_rows(self, before: Fitted, after: Fitted) -> bool:
+        return False
+
     def learn(self, results: Mapping[str, Any], inputs: Inputs) -> Fitted:
         output = {}
         for column in inputs.schema:

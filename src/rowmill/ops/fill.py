@@ -12,7 +12,7 @@ from rowmill.errors import ArgumentError
 from rowmill.graph.operator import Fitted, Inputs, Operator, Output, StatOperator, by_leaf, numeric
 from rowmill.schema import ColumnSchema, Tags
 from rowmill.sources.types import frame_type
-from rowmill.statistics.median import Median
+from rowmill.statistics.median import Median, Sketch
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,9 @@ class FillMedian(StatOperator):
     def statistics(self, inputs: Inputs) -> Mapping[str, Median]:
         return {numeric(column, self).name: Median(column.name) for column in inputs.schema}
 
-    def learn(self, results: Mapping[str, float | None], inputs: Inputs) -> Fitted:
-        return Fitted({"medians": {name: 0.0 if median is None else median for name, median in results.items()}})
+    def learn(self, results: Mapping[str, Sketch], inputs: Inputs) -> Fitted:
+        found = {name: sketch.middle for name, sketch in results.items()}
+        return Fitted({"medians": {name: 0.0 if median is None else median for name, median in found.items()}})
 
     def outputs(self, inputs: Inputs, fitted: Fitted | None) -> Iterable[Output]:
         for column in inputs.schema:

@@ -18,7 +18,7 @@ from rowmill.schema import ColumnSchema, Tags
 from rowmill.sources.frames.frame_source import as_frame
 from rowmill.sources.names import columns, frame_of
 from rowmill.sources.types import column_schema, frame_type, polars_type
-from rowmill.statistics.groups import GroupSums
+from rowmill.statistics.groups import GroupSums, GroupTable
 from rowmill.statistics.lookup import Lookup
 
 _PLACE = "\0place"  # of a row's key in a table
@@ -69,10 +69,10 @@ class JoinGroupby(StatOperator):
             for group in inputs.groups
         }
 
-    def learn(self, results: Mapping[str, pl.DataFrame | None], inputs: Inputs) -> Fitted:
+    def learn(self, results: Mapping[str, GroupTable], inputs: Inputs) -> Fitted:
         tables = {}
         for group in inputs.groups:
-            keys, found = members(group), results[self._name(group)]
+            keys, found = members(group), results[self._name(group)].groups
             made = self._columns_of(group, inputs)
             if found is None:
                 keyed = {key: polars_type(inputs.column(key).dtype) for key in keys}

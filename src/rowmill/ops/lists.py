@@ -92,6 +92,9 @@ class ValueCount(StatOperator):
         lists = [column.name for column in inputs.schema if column.as_list().is_list]
         return {name: Extremes(name, lengths=True) for name in lists}
 
+    def moves_old_rows(self, before: Fitted, after: Fitted) -> bool:
+        return False
+
     def learn(self, results: Mapping[str, Any], inputs: Inputs) -> Fitted:
         return Fitted({"stats": {name: {"min": ends[0] or 0, "max": ends[1] or 0} for name, ends in results.items()}})
 

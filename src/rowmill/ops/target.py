@@ -19,7 +19,7 @@ from rowmill.ops.vocabulary import LearntTable, shown_table
 from rowmill.schema import ColumnSchema, Tags
 from rowmill.sources.names import columns as columns_named
 from rowmill.sources.types import polars_type
-from rowmill.statistics.digest import RowDigest
+from rowmill.statistics.digest import RowDigest, after
 from rowmill.statistics.groups import SCALE, GroupSums
 from rowmill.statistics.lookup import Lookup
 from rowmill.statistics.moments import Moments
@@ -107,15 +107,20 @@ class TargetEncoding(StatOperator):
             name: results[f"mean of {name}"].mean if given is None else given for name in inputs.needed.column_names
         }
         tables = {
-            self._name(group): self._table(results[self._name(group)], members(group), means, inputs)
+            self._name(group): self._table(results[self._name(group)].groups, members(group), means, inputs)
             for group in inputs.groups
         }
         if not self.drop_folds and self.folds > 1:
             for group in inputs.groups:
-                sums = results[self._name(group)]
+                sums = results[self._name(group)].groups
                 if sums is not None:
                     tables[f"{FOLDS}{self.name_sep}{self._name(group)}"] = sums.rename({FOLD: FOLDS})
         return Fitted({"means": means, ROWS: results[ROWS]}, tables)
+
+    def learn_more(self, results: dict[str, Any], inputs: Inputs, before: Fitted) -> Fitted:
+        fitted, old = self.learn(results, inputs), before.values[ROWS]
+        parts = [*old.get("parts", [old]), after(old, results[ROWS])]
+        return Fitted({**fitted.values, ROWS: {**results[ROWS], "parts": parts}}, fitted.tables)
 
     def _table(
         self, sums: pl.DataFrame | None, keys: tuple[str, ...], means: Mapping[str, float], inputs: Inputs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 from urllib.parse import quote
@@ -17,7 +17,10 @@ from rowmill.graph.operator import Fitted
 from rowmill.sources.files.paths import local_path
 from rowmill.sources.files.temporary_files import temporary_folder
 from rowmill.sources.frames.frame_source import as_frame, from_pandas
-from rowmill.statistics.counts import COUNT
+from rowmill.sources.names import columns
+from rowmill.statistics.counts import COUNT, Values, frame_in
+from rowmill.statistics.lookup import Lookup
+from rowmill.statistics.table import StatisticTable
 from rowmill.statistics.values import without_nan
 
 SIZE = "_size"
@@ -109,6 +112,28 @@ def given_vocabulary(given: Any, vocabulary: VocabularySpec, schema: Mapping[str
     if values.n_unique() != len(values):
         raise ArgumentError(f"the vocabulary given for {name!r} has values twice; wanted each once")
     return pl.DataFrame([values, pl.zeros(len(values), pl.Int64, eager=True).alias(COUNT)])
+
+
+def grown(found: Values, before: StatisticTable, vocabulary: VocabularySpec) -> Values:
+    """Counted values in the order of their codes: those of an earlier fit where they were, then new ones as counted.
+
+    Where the number of codes is limited, new values get those that are left.
+    """
+    if found.frame is None:
+        return found
+    keys = columns(vocabulary.keys)
+    counted = pl.concat([frame_in(frame) for frame in (found.frame, found.rest) if frame is not None])
+    old = Lookup(before.frame.select(keys))
+    place = pl.Series("place", old.find([counted.get_column(key) for key in vocabulary.keys]))
+    known = counted.filter(place >= 0)
+    known = known[place.filter(place >= 0).arg_sort()]
+    wanted = frame_in(found.frame)
+    new = wanted.filter(place.head(wanted.height) < 0)
+    if vocabulary.kept is not None:
+        new = new.head(max(0, vocabulary.kept - known.height))
+    frame = pl.concat([known, new])
+    rest = counted.join(frame, on=keys, how="anti", nulls_equal=True) if found.whole else None
+    return replace(found, frame=frame, kept=int(frame[COUNT].sum()), rest=rest)
 
 
 def plain_vocabulary(given: Any) -> Any:

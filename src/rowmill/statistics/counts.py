@@ -19,6 +19,7 @@ from rowmill.errors import ColumnError
 from rowmill.sources.names import columns, frame_of
 from rowmill.statistics.moments import leaves
 from rowmill.statistics.spill import Spilled, shards
+from rowmill.statistics.statistic import KEEP
 from rowmill.statistics.values import from_whole, is_whole, owned, whole, without_nan
 
 COUNT = "__count__"
@@ -50,11 +51,12 @@ class Counts:
     """The number of times each value of `groups` occurs, as a frame of the values and their `COUNT`, and the nulls.
 
     Each group is a tuple of columns whose rows are combined; several groups share one vocabulary. `memory`: bytes
-    above which counts go to disk.
+    above which counts go to disk. `keep`: how many values may be kept only to go on with more rows (None: any number).
     """
 
     groups: tuple[tuple[str, ...], ...]
     memory: int = 1 << 30
+    keep: int | None = KEEP
 
     def __post_init__(self) -> None:
         if COUNT in self.columns:
@@ -171,6 +173,26 @@ class Counts:
         seen = 0 if counted is None else int(counted[COUNT].sum())
         return Values(counted, nulls, seen, seen)
 
+    def kept(self, result: Values) -> Values | None:
+        return result if result.frame is None or self._may_keep(frame_in(result.frame).height) else None
+
+    def _may_keep(self, values: int) -> bool:
+        return self.keep is None or values <= self.keep
+
+    def resume(self, kept: Values) -> Counted:
+        frames = [frame_in(frame) for frame in (kept.frame, kept.rest) if frame is not None]
+        if any(frame.columns != [*self.keys, COUNT] for frame in frames):
+            raise ValueError(f"kept counts of other columns than {self.keys}")
+        seen = Counted(kept.nulls)
+        if frames:
+            counted = pl.concat(frames, how="vertical_relaxed")
+            dtype = counted.schema[self.keys[0]]
+            if len(self.keys) == 1 and is_whole(dtype):
+                seen.table = Tally.of(whole(counted[self.keys[0]]).to_numpy(), counted[COUNT].to_numpy(), dtype)
+            else:
+                self._add(seen, counted)
+        return seen
+
     def split(self, seen: Counted, count: int) -> Iterator[Counted]:
         """Counts in parts by hash: a value is in the same part wherever it was counted."""
         total = self._total(seen)
@@ -181,10 +203,12 @@ class Counts:
 
     def join(self, results: Sequence[Values]) -> Values:
         """One result from those of all parts."""
-        frames = [result.frame for result in results if result.frame is not None]
-        seen = sum(result.seen for result in results)
+        frames = [frame for result in results for frame in (result.frame, result.rest) if frame is not None]
         joined = pl.concat(frames, how="vertical_relaxed") if frames else None
-        return replace(self._result(joined, sum(result.nulls for result in results)), seen=seen)
+        made = self._result(joined, sum(result.nulls for result in results))
+        whole = made.whole and all(result.whole for result in results)
+        rest = made.rest if whole else None
+        return replace(made, seen=sum(result.seen for result in results), whole=whole, rest=rest)
 
 
 @dataclass(frozen=True)
@@ -202,22 +226,40 @@ class Ranked(Counts):
         if counted is None:
             return found
         ranked = self._ranked(counted)
-        return replace(found, frame=ranked, kept=int(ranked[COUNT].sum()))
+        rest, whole = None, ranked.height == counted.height
+        if not whole and self._may_keep(counted.height - ranked.height):
+            there = columns(self.keys)
+            rest, whole = counted.join(ranked, on=there, how="anti", nulls_equal=True), True
+        return replace(found, frame=ranked, kept=int(ranked[COUNT].sum()), rest=rest, whole=whole)
 
     def _ranked(self, counted: pl.DataFrame) -> pl.DataFrame:
         kept = counted.filter(pl.col(COUNT) >= self.least) if self.least > 1 else counted
         ranked = rank(kept, self.keys)
         return ranked if self.most is None else ranked.head(self.most)
 
+    def kept(self, result: Values) -> Values | None:
+        return result if result.whole else None
+
 
 @dataclass(frozen=True)
 class Values:
-    """Counted values (None if there are none); rows that were null, that were not, and whose value is among them."""
+    """Counted values (None if there are none); rows that were null, that were not, and whose value is among them.
+
+    `rest`: the values that are not among them; `whole`: whether all of these are there.
+    """
 
     frame: Any  # a frame, or a table that may be on disk
     nulls: int
     seen: int
     kept: int
+    rest: pl.DataFrame | None = None
+    whole: bool = True
+
+
+def frame_in(table: Any) -> pl.DataFrame:
+    """The rows of a frame, or of a table that may be on disk."""
+    frame: pl.DataFrame = table if isinstance(table, pl.DataFrame) else table.frame
+    return frame
 
 
 class Tally:
@@ -258,9 +300,20 @@ class Tally:
         return {"dtype": self.dtype, "keys": self.keys[there], "counts": self.counts[there]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        needed = max(_START, int(len(state["keys"]) / _FULL) + 1)
-        self.__init__(state["dtype"], 1 << (needed - 1).bit_length())  # type: ignore[misc]
+        self.__init__(state["dtype"], _slots(len(state["keys"])))  # type: ignore[misc]
         self.used = _native.put_counts(state["keys"], state["counts"], self.keys, self.counts)
+
+    @classmethod
+    def of(cls, keys: NDArray[np.int64], counts: NDArray[np.int64], dtype: pl.DataType) -> Tally:
+        """The table of these values, each of which is there once."""
+        made = cls(dtype, _slots(len(keys)))
+        made.used = _native.put_counts(keys, counts, made.keys, made.counts)
+        return made
+
+
+def _slots(values: int) -> int:
+    """The slots of a table for as many values: a power of two."""
+    return 1 << (max(_START, int(values / _FULL) + 1) - 1).bit_length()
 
 
 def rank(counted: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:

@@ -37,3 +37,15 @@ class RowDigest:
 
     def finish(self, seen: Seen) -> dict[str, int | str]:
         return {"count": seen[0], "digest": f"{seen[1]:016x}"}
+
+    def kept(self, result: dict[str, int | str]) -> dict[str, int | str]:
+        return result
+
+    def resume(self, kept: dict[str, int | str]) -> Seen:
+        return int(kept["count"]), int(str(kept["digest"]), 16)
+
+
+def after(before: dict[str, int | str], both: dict[str, int | str]) -> dict[str, int | str]:
+    """The digest of the rows that came after others, from that of the others and that of all."""
+    difference = (int(str(both["digest"]), 16) - int(str(before["digest"]), 16)) % (1 << 64)
+    return {"count": int(both["count"]) - int(before["count"]), "digest": f"{difference:016x}"}

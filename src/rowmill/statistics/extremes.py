@@ -43,6 +43,12 @@ class Extremes:
     def finish(self, seen: Range) -> Range:
         return seen
 
+    def kept(self, result: Range) -> Range:
+        return result
+
+    def resume(self, kept: Range) -> Range:
+        return kept
+
 
 def lengths(values: pl.Series) -> pl.Series:
     """How many items each list has, or how many letters each string."""

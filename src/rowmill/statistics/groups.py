@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from rowmill.errors import ColumnError
 from rowmill.sources.names import frame_of, safe
+from rowmill.statistics.statistic import KEEP
 from rowmill.statistics.values import without_nan
 
 Floats = NDArray[np.float64]
@@ -39,18 +40,28 @@ class Grouped:
 
 
 @dataclass(frozen=True)
+class GroupTable:
+    """The groups, ordered by their keys (None where no row was seen), and what they were made of, where it is kept."""
+
+    groups: pl.DataFrame | None
+    seen: Grouped | None
+
+
+@dataclass(frozen=True)
 class GroupSums:
     """For each combination of `keys`: rows, and of each of `values` its count, sum, squares, min and max as asked.
 
-    The result is a frame: keys, `rows`, and `{value}.count`, `{value}.sum`, `{value}.scaled` (the sum times 2^-64,
-    which no sum is too large for), `{value}.mean` (null without values), `{value}.m2` (the sum of squared differences
-    from the mean), `{value}.min`, `{value}.max`. What is larger than the largest float is infinite.
+    The result is a `GroupTable` with a frame: keys, `rows`, and `{value}.count`, `{value}.sum`, `{value}.scaled` (the
+    sum times 2^-64, which no sum is too large for), `{value}.mean` (null without values), `{value}.m2` (the sum of
+    squared differences from the mean), `{value}.min`, `{value}.max`. What is larger than the largest float is infinite.
+    `keep`: how many groups may be kept to go on with more rows (None: any number).
     """
 
     keys: tuple[str, ...]
     values: tuple[str, ...] = ()
     squares: bool = False
     extremes: bool = False
+    keep: int | None = KEEP
 
     def __post_init__(self) -> None:
         made = {"rows", *(f"{value}.{name}" for value in self.values for name in _MADE)}
@@ -128,11 +139,24 @@ class GroupSums:
         left.held += right.held
         return self._compacted(left) if left.held > 2_000_000 else left
 
-    def finish(self, seen: Grouped) -> pl.DataFrame | None:
-        """The groups, ordered by their keys; None where no row was seen."""
+    def finish(self, seen: Grouped) -> GroupTable:
         seen = self._compacted(seen)
         if not seen.plain:
-            return None
+            return GroupTable(None, seen)
+        return GroupTable(self._groups(seen), seen if self.keep is None or seen.held <= self.keep else None)
+
+    def kept(self, result: GroupTable) -> Grouped | None:
+        return result.seen
+
+    def resume(self, kept: Grouped) -> Grouped:
+        expected = self.update(Grouped(), pl.DataFrame(schema=dict.fromkeys(self.columns, pl.Float64)))
+        pairs = [(kept.plain, expected.plain), *((kept.parts.get(n, []), f) for n, f in expected.parts.items())]
+        strange = any(frame.columns != known[0].columns for frames, known in pairs for frame in frames)
+        if strange or not kept.parts.keys() <= expected.parts.keys():
+            raise ValueError(f"kept sums of other columns than {self.columns}")
+        return Grouped(list(kept.plain), {name: list(frames) for name, frames in kept.parts.items()}, kept.held)
+
+    def _groups(self, seen: Grouped) -> pl.DataFrame:
         table = seen.plain[0]
         with np.errstate(over="ignore", invalid="ignore"):  # huge sums are made good below
             sums = {name: _summed(frames[0], self._keys) for name, frames in seen.parts.items()}

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from rowmill.statistics.moments import leaves
+from rowmill.statistics.statistic import KEEP
 
 EXACT = 1 << 20
 _CUT = ~np.uint64((1 << (52 - 16)) - 1)  # the bits of a float64 that stay
@@ -25,13 +26,27 @@ class Sketch:
     counts: np.ndarray[tuple[int], np.dtype[np.int64]]
     cut: bool = False
 
+    @property
+    def middle(self) -> float | None:
+        """The middle value, or the mean of the two middle ones; None where there is no value."""
+        if not len(self.values):
+            return None
+        rows = int(self.counts.sum())
+        below = np.cumsum(self.counts)
+        low, high = (self.values[np.searchsorted(below, place, side="right")] for place in ((rows - 1) // 2, rows // 2))
+        return float(low) if low == high else float(low / 2 + high / 2)
+
 
 @dataclass(frozen=True)
 class Median:
-    """The middle value of a column of numbers, or the mean of the two middle ones; None where there is no value."""
+    """The values of a column of numbers with their counts, as a `Sketch` that has a `middle`.
+
+    `keep`: how many values may be kept to go on with more rows (None: any number).
+    """
 
     column: str
     exact: int = EXACT
+    keep: int | None = KEEP
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -52,13 +67,14 @@ class Median:
         merged = _counted(values, np.concatenate([left.counts, right.counts]), cut)
         return _counted(merged.values, merged.counts, True) if len(merged.values) > self.exact else merged
 
-    def finish(self, seen: Sketch) -> float | None:
-        if not len(seen.values):
-            return None
-        rows = int(seen.counts.sum())
-        below = np.cumsum(seen.counts)
-        low, high = (seen.values[np.searchsorted(below, place, side="right")] for place in ((rows - 1) // 2, rows // 2))
-        return float(low) if low == high else float(low / 2 + high / 2)
+    def finish(self, seen: Sketch) -> Sketch:
+        return seen
+
+    def kept(self, result: Sketch) -> Sketch | None:
+        return result if self.keep is None or len(result.values) <= self.keep else None
+
+    def resume(self, kept: Sketch) -> Sketch:
+        return kept
 
 
 def _counted(values: np.ndarray, counts: np.ndarray, cut: bool) -> Sketch:

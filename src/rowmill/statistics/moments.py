@@ -91,6 +91,12 @@ class Moments:
     def finish(self, seen: Sums) -> Sums:
         return seen
 
+    def kept(self, result: Sums) -> Sums:
+        return result
+
+    def resume(self, kept: Sums) -> Sums:
+        return kept
+
 
 def leaves(series: pl.Series) -> pl.Series:
     """The values of a column, without its name: of a list column, those inside its lists."""

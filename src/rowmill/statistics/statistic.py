@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 import polars as pl
 
 A = TypeVar("A")
+KEEP = 1 << 18  # values that are kept for `resume` alone, where a statistic's `keep` says nothing else; None: all
 
 
 class Statistic(Protocol[A]):
@@ -35,4 +36,12 @@ class Statistic(Protocol[A]):
 
     def finish(self, seen: A) -> Any:
         """The result."""
+        ...
+
+    def kept(self, result: Any) -> Any:
+        """What `resume` needs of a result; None if that is too large to be kept by default (see `KEEP`)."""
+        ...
+
+    def resume(self, kept: Any) -> A:
+        """An accumulator that has seen what was kept, to go on with more rows."""
         ...

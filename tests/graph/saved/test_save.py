@@ -232,10 +232,6 @@ def hostile_folders(saved, tmp_path):
     yield rewritten(folder(), lambda g: "\xff\xfe")
     yield rewritten(folder(), lambda g: g.update(columns=[{"name": "a", "dtype": "int64", "evil": 1}]))
     yield rewritten(folder(), lambda g: g.update(removed={"a": 1}))
-    for learnt in (["x"], {"parts": [["x", -1, None]], "latest": {}}, {"parts": [["x", 1, [1]]], "latest": {}},
-                   {"parts": [], "latest": {"t": {"number": "x"}}}, {"parts": [], "latest": {"t": 1}}):  # fmt: skip
-        yield rewritten(folder(), lambda g, learnt=learnt: g.update(learnt=learnt))
-    yield rewritten(folder(), lambda g: [g.pop("learnt"), g.update(learnt_from=["x"])].clear())
     yield rewritten(folder(), lambda g: g.update(hash=2))
     for name in (
         "../../outside",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import polars as pl
 
+from rowmill.graph.execution.failures import typed
 from rowmill.graph.execution.program import Program, compile_inputs, made_by, row_changes
 from rowmill.graph.node import Apply, Node
 from rowmill.graph.operator import Fitted
@@ -18,6 +20,7 @@ from rowmill.sources.wrap.transformed import rows_before
 from rowmill.statistics.statistic import Statistic
 
 _SLICE_BYTES = 32 << 20
+_COMPUTED = ("_resolved", "_asked", "_programs", "_rows_before")  # anew in each process
 
 
 class FitJob:
@@ -31,18 +34,28 @@ class FitJob:
         fitted: Mapping[int, Fitted],
         nodes: Sequence[int],
         slice_bytes: int = _SLICE_BYTES,
+        *,
+        keep_all: bool = False,
+        kept: Mapping[int, Mapping[str, Any]] | None = None,
+        first_row: int = 0,
     ) -> None:
-        """`slice_bytes`: the most bytes of a fragment that are in memory at once, where operators work row by row."""
+        """`slice_bytes`: the most bytes of a fragment that are in memory at once, where operators work row by row.
+
+        `keep_all`: results hold what is needed to go on with more rows, however much that is. `kept`: what results of
+        earlier rows have kept, by node and name, to go on from; `first_row`: the number of those rows.
+        """
         self._source = source
         self._slice_bytes = slice_bytes
         self._output = output
         self._root = root
         self._fitted = dict(fitted)
         self._nodes = tuple(nodes)
+        self._keep_all = keep_all
+        self._kept = kept
+        self._first_row = first_row
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = ("_source", "_output", "_root", "_fitted", "_nodes", "_slice_bytes")
-        return {name: self.__dict__[name] for name in kept}
+        return {name: value for name, value in self.__dict__.items() if name not in _COMPUTED}
 
     @cached_property
     def _resolved(self) -> Resolved:
@@ -56,12 +69,24 @@ class FitJob:
             node = self._resolved.nodes[number]
             assert isinstance(node, Apply)
             for name, statistic in node.operator.statistics(self._resolved.inputs(node)).items():
-                asked.append((number, name, statistic))
+                whole = self._keep_all and hasattr(statistic, "keep")
+                asked.append((number, name, replace(statistic, keep=None) if whole else statistic))
         return asked
 
     @property
     def statistics(self) -> Sequence[Statistic[Any]]:
         return [statistic for _, _, statistic in self._asked]
+
+    @property
+    def resumes(self) -> bool:
+        return self._kept is not None
+
+    def started(self) -> list[Any]:
+        kept = self._kept
+        if kept is None:
+            return [statistic.start() for statistic in self.statistics]
+        with typed("going on from what was kept of the rows before"):
+            return [statistic.resume(kept[number][name]) for number, name, statistic in self._asked]
 
     @cached_property
     def _programs(self) -> list[tuple[set[int], Program]]:
@@ -76,7 +101,7 @@ class FitJob:
 
     @cached_property
     def _rows_before(self) -> dict[int, int]:
-        return rows_before(self._source)
+        return {unit: self._first_row + rows for unit, rows in rows_before(self._source).items()}
 
     @property
     def rowwise(self) -> bool:
@@ -122,3 +147,10 @@ class FitJob:
         for (number, name, _), result in zip(self._asked, found, strict=True):
             sorted_out[number][name] = result
         return sorted_out
+
+    def kept(self, results: Mapping[int, Mapping[str, Any]]) -> dict[int, dict[str, Any]]:
+        """What is kept of results, to go on from; None for what is too large."""
+        kept: dict[int, dict[str, Any]] = {number: {} for number in self._nodes}
+        for number, name, statistic in self._asked:
+            kept[number][name] = statistic.kept(results[number][name])
+        return kept

@@ -58,12 +58,18 @@ class LearntRows:
         known = [part.fingerprint for part in self.parts]
         if found == known or (len(known) > 1 and self._are_files_of(source)):
             return 0
-        return self.starts[known.index(found[0])] if len(found) == 1 and found[0] in known else None
+        if len(found) == 1 and found[0] in known:
+            return self.starts[known.index(found[0])]
+        files = [part.files for part in self.parts]
+        same = digest_of_files(_in_stored_partitions(source))
+        return self.starts[files.index(same)] if same is not None and same in files else None
 
     def _are_files_of(self, source: Source) -> bool:
         """Whether the files of a table are those of the parts, one part after another."""
         files = [part.files for part in self.parts if part.files is not None]
-        return len(files) == len(self.parts) and files == digests_in_turn(source, [count for count, _ in files])
+        return len(files) == len(self.parts) and files == digests_in_turn(
+            _in_stored_partitions(source), [count for count, _ in files]
+        )
 
     def __add__(self, other: LearntRows) -> LearntRows:
         """These rows, and others after them."""
@@ -112,5 +118,11 @@ def _latest(source: Source, cuts: Sequence[TimeCut]) -> Iterator[tuple[str, Mome
 
 def _one_after_another(source: Source) -> Sequence[Source]:
     """The tables that a table is made of, one after another; itself if there is one only."""
+    inner = _in_stored_partitions(source)
+    return getattr(inner, "one_after_another", (inner,))
+
+
+def _in_stored_partitions(source: Source) -> Source:
+    """The source whose rows another one only divides or casts."""
     inner: Source | None = getattr(source, "same_rows_as", None)
-    return getattr(source, "one_after_another", (source,)) if inner is None else _one_after_another(inner)
+    return source if inner is None else _in_stored_partitions(inner)

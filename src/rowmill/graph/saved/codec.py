@@ -30,8 +30,11 @@ class Tables:
     frames: list[pl.DataFrame] = field(default_factory=list)
 
     def add(self, frame: pl.DataFrame) -> int:
-        self.frames.append(frame)
-        return len(self.frames) - 1
+        """The number of a frame, which is written once however often it is added."""
+        known = next((number for number, held in enumerate(self.frames) if held is frame), None)
+        if known is None:
+            self.frames.append(frame)
+        return len(self.frames) - 1 if known is None else known
 
 
 def _saved(expr: pl.Expr) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from rowmill.graph.node import Apply, Concat, Group, Named, Node, Only, Select, 
 from rowmill.graph.operator import Fitted, Operator
 from rowmill.graph.saved.codec import decode
 from rowmill.graph.saved.folder import ByteBudget, Folder, too_large
+from rowmill.graph.saved.kept import decode_kept
 from rowmill.graph.saved.learnt import read_learnt
 from rowmill.graph.saved.limits import MAX_NODES, check_limits
 from rowmill.graph.saved.literals import MAX_WIDTH
@@ -57,13 +59,13 @@ def load(path: Path, operators: Mapping[str, type[Operator]], functions: Mapping
     _check_version(graph.get("hash"), HASH_VERSION)
     tables: dict[int, pl.DataFrame] = {}
 
-    def read(number: Any) -> pl.DataFrame:
+    def read(number: Any, *, looked_up: bool = True) -> pl.DataFrame:
         _check(type(number) is int and 0 <= number < MAX_TABLES, "a table's number")
         if number not in tables:
             name = table_file(number)
             _check(name in files, f"table {number} is missing")
             tables[number] = read_table(files[name], name, budget)
-        else:  # each operator that looks values up in it builds an index of its own
+        elif looked_up:  # each operator that looks values up in it builds an index of its own
             budget.take(int(tables[number].estimated_size()), table_file(number))
         return tables[number]
 
@@ -178,7 +180,9 @@ def _state(entry: Any, read: Any) -> Fitted:
     _check(isinstance(values, dict), "what was learnt")
     for pair in entry["tables"]:
         _check(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str), "what was learnt")
-    return Fitted(values, {key: read(number) for key, number in entry["tables"]})
+    made = Fitted(values, {key: read(number) for key, number in entry["tables"]})
+    made.kept = decode_kept(entry.get("kept", {}), partial(read, looked_up=False))
+    return made
 
 
 def _checked_files(folder: Folder, budget: ByteBudget) -> dict[str, bytes]:

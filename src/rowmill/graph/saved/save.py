@@ -24,6 +24,7 @@ from rowmill.graph.operator import Fitted, Operator
 from rowmill.graph.saved.codec import Tables, encode
 from rowmill.graph.saved.expressions import save_expression
 from rowmill.graph.saved.function_digest import letters_of
+from rowmill.graph.saved.kept import encode_kept
 from rowmill.graph.saved.learnt import describe_learnt
 from rowmill.graph.saved.limits import check_limits
 from rowmill.schema import Schema
@@ -47,6 +48,8 @@ def save(
     check_limits(output)
     tables = Tables()
     graph = describe(output, fitted, tables, function_name)
+    for number, state in fitted.items():
+        graph["nodes"][number]["learnt"]["kept"] = encode_kept(state.kept, tables)
     graph |= {"removed": sorted(removed), **describe_learnt(learnt)}
     graph["columns"] = None if root is None else json.loads(root.to_json())["columns"]
     for frame in tables.frames:
