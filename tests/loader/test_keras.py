@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+EACH = ["check_keras.py", "check_keras_settings.py", "check_growing.py", "check_layers.py"]
 RUNS = {
-    "tensorflow": ({"KERAS_BACKEND": "tensorflow"}, ["check_keras.py", "check_tensorflow.py", "check_layers.py"]),
-    "torch": ({"KERAS_BACKEND": "torch"}, ["check_keras.py", "check_layers.py"]),
-    "jax": ({"KERAS_BACKEND": "jax"}, ["check_keras.py", "check_layers.py", "check_jax.py"]),
+    "tensorflow": ({"KERAS_BACKEND": "tensorflow"}, [*EACH, "check_tensorflow.py"]),
+    "torch": ({"KERAS_BACKEND": "torch"}, EACH),
+    "jax": ({"KERAS_BACKEND": "jax"}, [*EACH, "check_jax.py"]),
     "keras-2": ({"TF_USE_LEGACY_KERAS": "1"}, ["check_legacy.py"]),
 }
 

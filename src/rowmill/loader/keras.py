@@ -21,10 +21,18 @@ from rowmill.feed.memory.block import Matrix
 from rowmill.loader._base.lists import ListFormat
 from rowmill.loader._base.tensors import NumpyTensors, Tensors
 from rowmill.loader._keras.feature_workflow import make_feature_column_workflow
+from rowmill.loader._keras.grow_embedding import grow_embedding, grow_embeddings
 from rowmill.loader._keras.loaders import BackendLoader, DictLoader, SequenceLoader
 from rowmill.loader._keras.validater import validated
 
-__all__ = ["KerasSequenceLoader", "KerasSequenceValidater", "Loader", "make_feature_column_workflow"]
+__all__ = [
+    "KerasSequenceLoader",
+    "KerasSequenceValidater",
+    "Loader",
+    "grow_embedding",
+    "grow_embeddings",
+    "make_feature_column_workflow",
+]
 
 
 class KerasBackend(BackendLoader):

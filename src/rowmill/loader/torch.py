@@ -37,11 +37,12 @@ from rowmill.loader._base.narrow_columns import group_arguments
 from rowmill.loader._base.open_stream import open_stream
 from rowmill.loader._base.options import MatrixOptions, SparseDictOptions
 from rowmill.loader._torch.cuda import as_tensor
+from rowmill.loader._torch.grow_embedding import grow_embedding
 from rowmill.loader._torch.tensors import TorchTensors
 from rowmill.loader._torch.torch_loader import TorchStream
 from rowmill.schema import Schema, Tags
 
-__all__ = ["MASK", "DLDataLoader", "Loader", "TorchAsyncItr"]
+__all__ = ["MASK", "DLDataLoader", "Loader", "TorchAsyncItr", "grow_embedding"]
 
 
 class TorchAsyncItr(TorchStream):

@@ -118,6 +118,10 @@ class KerasStream(Streamed):
         if not self._left():  # saved after the last batch: Keras takes no dataset without batches
             self._stream.epoch += 1
 
+    def extend(self, dataset: Any) -> None:
+        self.stop()
+        super().extend(dataset)
+
     def set_epoch(self, epoch: int) -> None:
         self.stop()
         super().set_epoch(epoch)
