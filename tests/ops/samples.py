@@ -1,5 +1,7 @@
 """One use of every operator, on a table that has something for each: what the contract is tested on."""
 
+from datetime import datetime
+
 import numpy as np
 import polars as pl
 
@@ -29,6 +31,7 @@ def table(rows: int = ROWS, seed: int = 0) -> pl.DataFrame:
             "l": pl.Series(
                 [draw.integers(0, 30, draw.integers(0, 5)).tolist() for _ in range(rows)], dtype=pl.List(pl.Int64)
             ),
+            "at": holes(draw.integers(0, 10**9, rows)).cast(pl.Datetime("ms")).cast(pl.Datetime("us")),
         }
     )
 
@@ -53,6 +56,7 @@ FUNCTIONS = {"double": double, "mixed": mixed, "positive": positive, "shout": sh
 
 OTHER = pl.DataFrame({"key": range(0, 40, 2), "price": np.arange(20) / 3, "name": [f"item {i}" for i in range(20)]})
 TWICE = pl.concat([OTHER, OTHER.head(3)])
+PRICES = pl.DataFrame({"i": [0, 0, 2, 3, 3, 5], "j": [1, 1, 2, 2, 3, 4], "cost": [1.5, 2.5, 3.5, 4.5, 5.5, 6.5]})
 FEATURES = np.array([[1, 0, 2], [0, 1, 0], [3, 0, 1], [0, 0, 0], [1, 1, 1], [0, 2, 0]], float)
 
 SAMPLES: dict[str, Node] = {
@@ -97,6 +101,12 @@ SAMPLES: dict[str, Node] = {
     >> ops.JoinGroupby(cont_cols=["a", "b"], stats=["count", "sum", "mean", "std", "var", "min", "max"]),
     "LambdaOp": ["a", "b"] >> ops.LambdaOp(double),
     "LambdaOp with frame": ["a"] >> ops.LambdaOp(mixed, dependency=["f"], dtype="float64", tags=["continuous"]),
+    "DateParts": ["at"] >> ops.DateParts(),
+    "DateParts others": ["at"] >> ops.DateParts(["quarter", "week", "dayofyear", "is_weekend", "minute", "second"]),
+    "JoinAsOf": ["i", "j"] >> ops.JoinAsOf(PRICES, on="i", by="j", tolerance=3),
+    "JoinAsOf nearest": ["i", "a"] >> ops.JoinAsOf(PRICES, on="i", strategy="nearest", columns_ext=["cost"]),
+    "TimeDifference": ["at"] >> ops.TimeDifference(datetime(1970, 1, 5), unit="h"),
+    "TimeDifference of columns": ["at"] >> ops.TimeDifference("at", unit="d", name="none", out_dtype="float64"),
     "ListSlice": ["l"] >> ops.ListSlice(1, 3),
     "ListSlice padded": ["l"] >> ops.ListSlice(-3, pad=True, pad_value=-1),
     "LogOp": ["a", "f"] >> ops.Clip(min_value=0) >> ops.LogOp(),

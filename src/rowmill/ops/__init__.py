@@ -26,15 +26,17 @@ from rowmill.ops.lists import ListSlice, ValueCount
 from rowmill.ops.rows import DifferenceLag, Dropna, Filter, Groupby
 from rowmill.ops.scale import Clip, LogOp, Normalize, NormalizeMinMax
 from rowmill.ops.target import TargetEncoding
+from rowmill.ops.times import DateParts, JoinAsOf, TimeDifference
 from rowmill.ops.udf import Expr, LambdaOp
 
 OPERATORS: dict[str, type[Operator]] = {
     operator.__name__: operator
     for operator in (
-        AddMetadata, AddProperties, AddTags, Bucketize, Categorify, Clip, ColumnSimilarity, DataStats, DifferenceLag,
-        DropLowCardinality, Dropna, Expr, FillMedian, FillMissing, Filter, Groupby, HashBucket, HashedCross,
-        JoinExternal, JoinGroupby, LambdaOp, ListSlice, LogOp, Normalize, NormalizeMinMax, ReduceDtypeSize, Rename,
-        TagAsItemFeatures, TagAsItemID, TagAsUserFeatures, TagAsUserID, TargetEncoding, ValueCount,
+        AddMetadata, AddProperties, AddTags, Bucketize, Categorify, Clip, ColumnSimilarity, DataStats,
+        DateParts, DifferenceLag, DropLowCardinality, Dropna, Expr, FillMedian, FillMissing, Filter, Groupby,
+        HashBucket, HashedCross, JoinAsOf, JoinExternal, JoinGroupby, LambdaOp, ListSlice, LogOp, Normalize,
+        NormalizeMinMax, ReduceDtypeSize, Rename, TagAsItemFeatures, TagAsItemID, TagAsUserFeatures,
+        TagAsUserID, TargetEncoding, TimeDifference, ValueCount,
     )
 }  # fmt: skip
 
@@ -49,6 +51,7 @@ __all__ = [
     "ColumnSelector",
     "ColumnSimilarity",
     "DataStats",
+    "DateParts",
     "DifferenceLag",
     "DropLowCardinality",
     "Dropna",
@@ -59,6 +62,7 @@ __all__ = [
     "Groupby",
     "HashBucket",
     "HashedCross",
+    "JoinAsOf",
     "JoinExternal",
     "JoinGroupby",
     "LambdaOp",
@@ -76,6 +80,7 @@ __all__ = [
     "TagAsUserFeatures",
     "TagAsUserID",
     "TargetEncoding",
+    "TimeDifference",
     "ValueCount",
     "get_embedding_sizes",
 ]

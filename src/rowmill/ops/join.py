@@ -116,7 +116,7 @@ class JoinGroupby(StatOperator):
             table = fitted.tables[self._name(group)].frame
             for values in (c for c in table.get_columns() if c.name not in members(group)):  # their source may be gone
                 dtype = column_schema(values.name, values.dtype).dtype
-                yield Output(_statistic(values.name, dtype), _taken(inputs[f"place {self._name(group)}"], values))
+                yield Output(_statistic(values.name, dtype), taken(inputs[f"place {self._name(group)}"], values))
 
     def _name(self, group: Any) -> str:
         return self.name_sep.join(members(group))
@@ -154,7 +154,7 @@ class JoinExternal(Operator):
             raise ArgumentError(f"validate is {self.validate!r}; wanted one of {list(_VALIDATIONS)}")
         if self.how not in ("left", "inner"):
             raise ArgumentError(f"how is {self.how!r}; wanted 'left' or 'inner'")
-        object.__setattr__(self, "df_ext", _table(self.df_ext))
+        object.__setattr__(self, "df_ext", external_table(self.df_ext))
         for name in (*self._theirs, *(self.columns_ext or ())):
             if name not in self.df_ext.columns:
                 raise missing_column(name, "in the external table", self.df_ext.columns)
@@ -214,7 +214,7 @@ class JoinExternal(Operator):
                     f"JoinExternal wants {key!r}{closest(key, inputs.schema.column_names)}; select it too"
                 )
             theirs = column_schema(key, self._table.schema[key])
-            _check_zones(key, inputs.schema[key].dtype, theirs.dtype)
+            check_zones(key, inputs.schema[key].dtype, theirs.dtype)
             if (theirs.dtype == "string") != (inputs.schema[key].dtype == "string"):
                 raise ColumnError(
                     f"key {key!r} is {inputs.schema[key].dtype} here and {theirs.dtype} in the external table; cast "
@@ -228,7 +228,7 @@ class JoinExternal(Operator):
             yield Output(column, inputs[column.name])
         for name in new:
             values = self._table.get_column(name)
-            value = None if self.changes_rows else _taken(inputs[_PLACE], values)
+            value = None if self.changes_rows else taken(inputs[_PLACE], values)
             yield Output(column_schema(name, values.dtype), value)
 
     def shared(self, inputs: Inputs, fitted: Fitted | None) -> Mapping[str, Value]:
@@ -289,7 +289,7 @@ _VALIDATIONS = {
 }  # fmt: skip
 
 
-def _check_zones(key: str, ours: str, theirs: str) -> None:
+def check_zones(key: str, ours: str, theirs: str) -> None:
     """Refuse to compare times that have a time zone with times that have none."""
     if ours == "unknown" or not (ours.startswith("datetime") and theirs.startswith("datetime")):
         return
@@ -314,7 +314,7 @@ def _places(lookup: Lookup, keys: list[pl.Series]) -> pl.Series:
     return found if (places >= 0).all() else found.set(pl.Series(places < 0), None)
 
 
-def _taken(place: pl.Expr, values: pl.Series) -> Call:
+def taken(place: pl.Expr, values: pl.Series) -> Call:
     """The values at these places; null for a place that is null."""
 
     def take(given: list[pl.Series]) -> pl.Series:
@@ -325,7 +325,7 @@ def _taken(place: pl.Expr, values: pl.Series) -> Call:
     return Call(take, {_PLACE: place}, "a join")
 
 
-def _table(given: Any) -> pl.DataFrame:
+def external_table(given: Any) -> pl.DataFrame:
     """An external table of any kind, in memory."""
     frame = as_frame(given)
     if frame is not None:
@@ -335,7 +335,7 @@ def _table(given: Any) -> pl.DataFrame:
     if hasattr(given, "to_polars"):
         return given.to_polars()  # type: ignore[no-any-return]
     if hasattr(given, "compute"):
-        return _table(given.compute())
+        return external_table(given.compute())
     if isinstance(given, str | PathLike | list | tuple):
         from rowmill.sources.open import open_source
 

@@ -11,11 +11,8 @@ from rowmill.loader.torch import grow_embedding
 def trained(embedding, optimizer, codes, steps=3):
     for _ in range(steps):
         optimizer.zero_grad()
-        out = (
-            embedding(torch.as_tensor(codes)[:, None])
-            if isinstance(embedding, torch.nn.EmbeddingBag)
-            else embedding(torch.as_tensor(codes))
-        )
+        bags = isinstance(embedding, torch.nn.EmbeddingBag)
+        out = embedding(torch.as_tensor(codes)[:, None] if bags else torch.as_tensor(codes))
         out.pow(2).sum().backward()
         optimizer.step()
 
@@ -62,9 +59,8 @@ def test_new_rows_look_like_the_others_and_are_the_same_everywhere():
     copies = [torch.nn.Embedding(1_003, 2, _weight=embedding.weight.detach().clone()) for _ in range(2)]
     rows = [grow_embedding(copy, 3_003).weight.detach()[1_003:].numpy() for copy in copies]
     assert np.array_equal(*rows) and torch.equal(torch.random.get_rng_state(), state)
-    assert np.allclose(rows[0].mean(axis=0), [3.0, -1.0], atol=0.5) and np.allclose(
-        rows[0].std(axis=0), [0.1, 5.0], rtol=0.1
-    )
+    assert np.allclose(rows[0].mean(axis=0), [3.0, -1.0], atol=0.5)
+    assert np.allclose(rows[0].std(axis=0), [0.1, 5.0], rtol=0.1)
     assert not np.array_equal(rows[0], grow_embedding(embedding, 3_003, seed=1).weight.detach()[1_003:].numpy())
 
 

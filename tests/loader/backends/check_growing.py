@@ -53,9 +53,8 @@ def test_three_days(tmp_path):
         assert np.allclose(before.predict({"user": known}, verbose=0), trained.predict({"user": known}, verbose=0))
         trained.compile("adam", "binary_crossentropy")
     seen = []
-    trained.fit(
-        loader, verbose=0, callbacks=[keras.callbacks.LambdaCallback(on_train_batch_end=lambda b, logs: seen.append(b))]
-    )
+    count = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: seen.append(batch))
+    trained.fit(loader, verbose=0, callbacks=[count])
     assert len(seen) == len(loader) == 15 and loader.state_dict()["epoch"] == 5
 
 

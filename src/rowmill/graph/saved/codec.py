@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
 from pathlib import PurePath
 from typing import Any
 
@@ -72,6 +73,10 @@ def encode(
         return {"$dict": [[inner(key), inner(item)] for key, item in value.items()]}
     if isinstance(value, ColumnSelector):
         return {"$columns": [inner(list(value.plain)), inner(list(value.groups)), [str(tag) for tag in value.tags]]}
+    if isinstance(value, timedelta):
+        return {"$duration": [value.days, value.seconds, value.microseconds]}
+    if isinstance(value, date):
+        return {"$moment": value.isoformat()}
     if isinstance(value, pl.Series):
         return {"$series": tables.add(value.alias("values").to_frame())}
     if isinstance(value, pl.DataFrame):
@@ -126,6 +131,10 @@ def decode(value: Any, read: Callable[[int], pl.DataFrame], functions: Mapping[s
     if kind == "$columns":
         plain, groups, tags = _list(held)
         return ColumnSelector([*inner(plain), *map(tuple, inner(groups))], tags=inner(tags))
+    if kind == "$duration":
+        return _duration(held)
+    if kind == "$moment":
+        return _moment(_text(held, 40))
     if kind == "$series":
         return read(held).get_column("values")
     if kind == "$frame":
@@ -141,7 +150,7 @@ def decode(value: Any, read: Callable[[int], pl.DataFrame], functions: Mapping[s
 
 _KINDS = {
     "$int", "$float", "$tuple", "$dict", "$columns", "$series", "$frame", "$array", "$dtype", "$expression",
-    "$function",
+    "$function", "$duration", "$moment",
 }  # fmt: skip
 
 
@@ -152,6 +161,21 @@ def _function(name: str, functions: Mapping[str, Any]) -> Any:
             f"Workflow.load(path, functions={{{name!r}: ...}})"
         )
     return functions[name]
+
+
+def _duration(given: Any) -> timedelta:
+    parts = _list(given)
+    if len(parts) != 3 or any(type(part) is not int or abs(part) >= 10**9 for part in parts):
+        raise WorkflowFileError(f"found {str(given)[:40]!r} where a duration was wanted")
+    return timedelta(*parts)
+
+
+def _moment(text: str) -> date:
+    """A date, or a date and time."""
+    try:
+        return date.fromisoformat(text) if len(text) == len("2024-01-31") else datetime.fromisoformat(text)
+    except ValueError as error:
+        raise WorkflowFileError(f"found {text!r} where a date or time was wanted") from error
 
 
 def _text(value: Any, most: int) -> str:
