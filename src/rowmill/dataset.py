@@ -49,8 +49,8 @@ class Dataset(ChoosesRows, GrowingTable, Displayed):
 
     `path_or_source`: a file, list, glob pattern, folder, URL, frame, dict of arrays, Arrow stream, or a
     `Source`. `key=value` folders are columns: those below what all paths have in common, and those that end it.
-    `engine`: "parquet", "csv" or "ipc"; by default told by the file names. `part_size` (bytes or "128MB")
-    or `part_mem_fraction` (of the machine's memory): how much a partition may hold.
+    `engine`: "parquet", "csv", "ipc", "json" (lines) or "avro"; by default told by the file names. `part_size` (bytes
+    or "128MB") or `part_mem_fraction` (of the machine's memory): how much a partition may hold.
     `npartitions`: in how many partitions a frame is cut.
     `dtypes`: column to dtype, applied while reading; "hex" reads hexadecimal strings as integers.
     `columns`: the columns to have, in this order; by default all but an index of pandas without a name

@@ -16,7 +16,10 @@ from rowmill.sources.parquet.parquet_source import ParquetSource
 from rowmill.sources.source import Source, is_source
 from rowmill.sources.tables.open_table import open_table
 
-_ENGINES = {"parquet": "parquet", "csv": "csv", "ipc": "ipc", "arrow": "ipc", "feather": "ipc"}
+_ENGINES = {
+    "parquet": "parquet", "csv": "csv", "ipc": "ipc", "arrow": "ipc", "feather": "ipc", "json": "json", "jsonl": "json",
+    "ndjson": "json", "avro": "avro",
+}  # fmt: skip
 _SCHEMA_FILE = Path(".rowmill") / "schema.json"
 _MAX_SCHEMA_BYTES = 64 << 20
 # Options of other Parquet readers that change how they read, not what they give.
@@ -50,7 +53,7 @@ def open_source(
 
     chosen = [columns] if isinstance(columns, str) else columns
     if engine is not None and engine not in _ENGINES:
-        raise ArgumentError(f"unknown engine {engine!r}; wanted 'parquet', 'csv' or 'ipc'; leave it out to go by names")
+        raise ArgumentError(f"unknown engine {engine!r}; wanted one of {list(_ENGINES)}; leave it out to go by names")
     source: Source
     table = open_table(given, storage_options, version, snapshot_id, timestamp, verify=verify)
     if table is not None:
@@ -83,7 +86,16 @@ def open_source(
         unknown = sorted(set(kwargs) - _MEANINGLESS)
         if unknown:
             raise _unknown(unknown[0], f"{files.engine} files")
-        if files.engine == "ipc":
+        if files.engine == "json":
+            from rowmill.sources.lines.json_source import JsonSource
+
+            lines = JsonSource(files, dtypes=dtypes)
+            return lines if chosen is None else RecastSource(lines, {}, chosen)
+        if files.engine == "avro":
+            from rowmill.sources.avro.avro_source import AvroSource
+
+            source = AvroSource(files)
+        elif files.engine == "ipc":
             from rowmill.sources.ipc.ipc_source import IpcSource
 
             source = IpcSource(files)

@@ -15,7 +15,8 @@ from rowmill.sources.frames.frame_source import FrameSource
 from rowmill.sources.source import Source
 
 _COUNTED_BY = {
-    "CsvSource": "_index",
+    "CsvSource": "_lines.counted",
+    "JsonSource": "_lines.counted",
     "LazySource": "_rows",
     "SpooledSource": "_rows",
     "DaskSource": "fragments",
@@ -27,7 +28,10 @@ def known_rows(source: Source) -> int | None:
     """The rows of a source; None if counting them would read files or run a query."""
     for part in _chain(source):
         name = _COUNTED_BY.get(type(part).__name__)
-        if name is not None and part.__dict__.get(name) is None:
+        if name == "_lines.counted":
+            if not part._lines.counted:
+                return None
+        elif name is not None and part.__dict__.get(name) is None:
             return None
     return sum(fragment.rows for fragment in source.fragments)
 

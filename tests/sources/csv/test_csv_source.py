@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rowmill import Dataset
 from rowmill.errors import ArgumentError, ColumnError, DataFileError, SchemaDriftError
-from rowmill.sources.csv import row_index
+from rowmill.sources.lines import row_index
 from rowmill.sources.source import Fragment
 
 

@@ -136,8 +136,8 @@ def test_engine_by_name_and_by_argument(tmp_path):
     assert Dataset(tmp_path / "b.pq").num_rows == 1
     with pytest.raises(ArgumentError, match="engine='parquet'"):
         Dataset(tmp_path / "noending")
-    with pytest.raises(ArgumentError, match="unknown engine 'avro'"):
-        Dataset(tmp_path / "b.pq", engine="avro")
+    with pytest.raises(ArgumentError, match="unknown engine 'orc'"):
+        Dataset(tmp_path / "b.pq", engine="orc")
 
 
 def test_mixed_formats_are_refused(tmp_path):

@@ -7,22 +7,20 @@ found by one scan of the bytes, when rows are first counted or read. A file is n
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
-from rowmill._system.lock import Lock
-from rowmill.errors import DataFileError, os_reason, unknown_column
+from rowmill.errors import DataFileError, unknown_column
 from rowmill.schema import Schema
 from rowmill.sources.csv.head import Head, read_head, unify_heads
 from rowmill.sources.csv.options import csv_options
-from rowmill.sources.csv.row_index import Piece, index_rows, without_blank
 from rowmill.sources.files.fingerprint import of_values, stamp_pins
 from rowmill.sources.files.hive import hive_columns, with_hive
 from rowmill.sources.files.paths import Files
-from rowmill.sources.files.pins import Pins
+from rowmill.sources.lines.line_files import LineFiles
+from rowmill.sources.lines.row_index import Piece, index_rows, without_blank
 from rowmill.sources.locate import Rows, places
 from rowmill.sources.missing_columns import check_columns
 from rowmill.sources.names import columns as exactly
@@ -45,7 +43,7 @@ class CsvSource:
     def __init__(self, files: Files, *, dtypes: Mapping[str, Any] | None = None, **options: Any) -> None:
         self.files = files
         self.options = csv_options(options)
-        self._pins = Pins.of(files)
+        self._lines = LineFiles(files, self._index)
         self._heads: list[Head] = [
             read_head(files, unit, self.options, infer=unit < _INFERRED_FILES) for unit in range(len(files.paths))
         ]
@@ -67,8 +65,6 @@ class CsvSource:
         self._schema = schema_of({name: dtype for name, dtype in self.dtypes.items() if name not in index})
         self.unlisted = schema_of(index)
         self._widths = Widths(self.dtypes)
-        self._lock = Lock()
-        self._index: list[list[Piece]] | None = None
 
     @property
     def schema(self) -> Schema:
@@ -76,27 +72,11 @@ class CsvSource:
 
     @property
     def fragments(self) -> Sequence[Fragment]:
-        return tuple(Fragment(u, p.start, p.rows) for u, pieces in enumerate(self._pieces()) for p in pieces)
+        return self._lines.fragments()
 
-    def _pieces(self) -> list[list[Piece]]:
-        with self._lock:  # several threads may ask first
-            if self._index is None:
-                self._index = [self._scan(unit) for unit in range(len(self.files.paths))]
-            return self._index
-
-    def _scan(self, unit: int) -> list[Piece]:
-        name = self.files.name(unit)
-        self._pins.check(unit)
-        try:
-            with self.files.open(unit) as file:
-                found = index_rows(file, self._heads[unit].begin, self.options.quote, len(self._stored) == 1, name)
-        except DataFileError:
-            self._pins.check(unit)
-            raise
-        except OSError as error:
-            raise DataFileError(f"cannot read {name}: {os_reason(error)}; check that it is readable") from error
-        self._pins.check(unit)
-        return found
+    def _index(self, file: Any, unit: int) -> list[Piece]:
+        begin, name = self._heads[unit].begin, self.files.name(unit)
+        return index_rows(file, begin, self.options.quote, len(self._stored) == 1, name)
 
     def read(self, fragment: Fragment, columns: Sequence[str]) -> pl.DataFrame:
         check_columns(columns, self.dtypes, self.files.name(fragment.unit))
@@ -112,13 +92,8 @@ class CsvSource:
         return with_hive(frame, self._hive, fragment.unit, columns)
 
     def _parse(self, fragment: Fragment, stored: Sequence[str]) -> pl.DataFrame:
-        pieces = self._pieces()[fragment.unit]
-        self._pins.check(fragment.unit)
-        starts = [p.start for p in pieces]
-        first = bisect_right(starts, fragment.start) - 1
-        last = bisect_right(starts, fragment.stop - 1) - 1
-        data = self._bytes(fragment, pieces[first], pieces[last])
-        if any(p.blank for p in pieces[first : last + 1]):
+        data, pieces = self._lines.read(fragment)
+        if any(piece.blank for piece in pieces):
             data = without_blank(data, self.options.quote)
         try:
             frame = (
@@ -149,39 +124,28 @@ class CsvSource:
                 f"cannot parse {self.describe(fragment)}: {reason}; wanted what the first rows "
                 f"look like; pass {hint}dtypes={{column: 'string'}} or another type that fits"
             ) from error
-        rows = pieces[last].start + pieces[last].rows - pieces[first].start
+        rows = pieces[-1].start + pieces[-1].rows - pieces[0].start
         if frame.height != rows:
             raise DataFileError(
                 f"found {frame.height} rows in {self.describe(fragment)}; wanted {rows}; "
                 f"its quotes do not match: correct them, or pass quote_char=None where quotes mean nothing"
             )
-        return frame.slice(fragment.start - pieces[first].start, fragment.rows)
-
-    def _bytes(self, fragment: Fragment, first: Piece, last: Piece) -> bytes:
-        try:
-            with self.files.open(fragment.unit) as file:
-                file.seek(first.begin)
-                data: bytes = file.read(last.end - first.begin)
-        except OSError as error:
-            self._pins.check(fragment.unit)
-            raise DataFileError(f"cannot read {self.describe(fragment)}: {os_reason(error)}") from error
-        self._pins.check(fragment.unit)  # nothing of the file is used after this
-        return data
+        return frame.slice(fragment.start - pieces[0].start, fragment.rows)
 
     def describe(self, fragment: Fragment) -> str:
-        return f"{self.files.name(fragment.unit)} (rows {fragment.start} to {fragment.stop})"
+        return self._lines.describe(fragment)
 
     def file_keys(self) -> list[tuple[str, int, str]]:
-        return self._pins.keys()
+        return self._lines.pins.keys()
 
     def locate(self, unit: int, rows: Rows) -> pl.DataFrame:
         return places(self.files.name(unit), rows)
 
     def fingerprint(self) -> str:
-        return of_values(self._pins.fingerprint(), self._schema, self.options)
+        return of_values(self._lines.pins.fingerprint(), self._schema, self.options)
 
     def stamp(self) -> tuple[str, str]:
-        return stamp_pins(self.files, self._pins, self._schema, self.options)
+        return stamp_pins(self.files, self._lines.pins, self._schema, self.options)
 
     def row_bytes(self, columns: Sequence[str]) -> float:
         return self._widths.of(columns, self)

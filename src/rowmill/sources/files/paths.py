@@ -29,6 +29,8 @@ ENGINES: dict[str, tuple[str, ...]] = {
     "parquet": (".parquet", ".pq", ".parq"),
     "csv": (".csv", ".tsv", ".txt"),
     "ipc": (".arrow", ".feather", ".ipc"),
+    "json": (".jsonl", ".ndjson"),  # other JSON files often stand beside a table
+    "avro": (".avro",),
 }
 _URL = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]+)://")
 _OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "hdfs", "http", "https", "ftp", "file")
@@ -212,7 +214,7 @@ def _kind(files: Iterable[str]) -> str:
     if odd:
         raise ArgumentError(
             f"cannot tell the format of {odd[0]} by its name; wanted an ending of {sum(ENGINES.values(), ())}; "
-            f"pass engine='parquet', 'csv' or 'ipc'"
+            f"pass engine='parquet', 'csv', 'ipc', 'json' or 'avro'"
         )
     if len(kinds) > 1:
         raise ArgumentError(f"files of several formats: {sorted(kinds)}; wanted one; open them as several datasets")

@@ -192,7 +192,7 @@ def tail(file: Any, engine: str) -> bytes:
             footer = int.from_bytes(last[:4], "little")
             if footer + length <= size:
                 return bytes(file.read_at(footer + length, size - footer - length))
-    first = file.read_at(min(ENDS, size), 0) if engine == "csv" else b""
+    first = file.read_at(min(ENDS, size), 0) if engine in ("csv", "json", "avro") else b""
     return bytes(first + file.read_at(min(ENDS, size), max(0, size - ENDS)))
 
 

@@ -16,7 +16,7 @@ from rowmill.sources.locate import Rows, locate
 from rowmill.sources.names import column
 from rowmill.sources.null_columns import CountsNulls
 from rowmill.sources.source import Fragment, Source, read_slices
-from rowmill.sources.types import column_schema, polars_type
+from rowmill.sources.types import column_schema, frame_type, polars_type
 
 
 class RecastSource:
@@ -29,7 +29,7 @@ class RecastSource:
                 raise unknown_column("dtypes", name, known.column_names)
         self._source = source
         self.files = getattr(source, "files", None)
-        self._casts = {name: cast_expr(name, dtype) for name, dtype in dtypes.items()}
+        self._casts = {name: cast_expr(name, dtype, frame_type(known[name])) for name, dtype in dtypes.items()}
         new = {name: column_schema(name, target(dtype)) for name, dtype in dtypes.items()}
         names = source.schema.column_names if columns is None else columns
         self._schema = Schema(new.get(name, known[name]) for name in names)
@@ -107,14 +107,21 @@ def is_hex(dtype: Any) -> bool:
     return isinstance(dtype, str) and "hex" in dtype
 
 
-def cast_expr(name: str, dtype: Any) -> pl.Expr:
+def cast_expr(name: str, dtype: Any, found: pl.DataType | None = None) -> pl.Expr:
     """The expression that turns a column into that type. Hexadecimal digits above the type's range wrap around.
+
+    `found`: the type that it has, where that is known: text becomes dates and times in ISO form.
 
     Eight digits in "hex32" and sixteen in "hex" fill the integer bit by bit, so the top half comes out
     negative.
     """
     if not is_hex(dtype):
-        return column(name).cast(target(dtype))
+        wanted = target(dtype)
+        if found == pl.String and isinstance(wanted, pl.Date):
+            return column(name).str.to_date()
+        if found == pl.String and isinstance(wanted, pl.Datetime):
+            return column(name).str.to_datetime(time_unit=wanted.time_unit, time_zone=wanted.time_zone)
+        return column(name).cast(wanted)
     text = column(name).cast(pl.String).str.strip_prefix("0x")
     if "32" in dtype:
         return text.str.to_integer(base=16, dtype=pl.Int64).cast(pl.UInt32).reinterpret(signed=True).alias(name)

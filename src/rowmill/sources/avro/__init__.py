@@ -1,0 +1,1 @@
+"""Avro files as a source: their blocks, and decoding."""
