@@ -133,6 +133,7 @@ ALLOWED = {
         "report",
     },
     "cli": {
+        "_dataset.sql_condition",
         "_system.progress",
         "errors",
         "feed.report.verdict",

@@ -6,13 +6,13 @@ All are lazy: they give datasets over the same files. What is chosen is decided 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime
 from itertools import accumulate, combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
+from rowmill._dataset.moments import moment
 from rowmill._dataset.overlap import common_row
 from rowmill._dataset.row_choices import HashShare, Outside, RowNumbers, checked, condition
 from rowmill._system.interrupts import interruptible
@@ -98,11 +98,12 @@ class ChoosesRows:
     def _split_at(self: Any, time: str, at: Any, later_statistics: bool) -> tuple[Dataset, ...]:
         if time not in self.schema:
             raise missing_column(time, "to split by", self.schema.column_names)
-        moment = _moment(at) if self.schema[time].dtype.startswith("date") else at
-        parts = (column(time) < moment, column(time) >= moment)
+        dtype = self.schema[time].dtype
+        when = moment(at, dtype) if isinstance(at, str) and dtype.startswith("date") else at
+        parts = (column(time) < when, column(time) >= when)
         made = tuple(self._checked(checked(save_expression(part), self.schema, never_null=time)) for part in parts)
         for part, before in zip(made, (True, False), strict=True):
-            cut = TimeCut(time, moment, before, later_statistics, of_rows(self.source))
+            cut = TimeCut(time, when, before, later_statistics, of_rows(self.source))
             part.cuts = (*self.cuts, cut)
         return made
 
@@ -191,22 +192,3 @@ def _edges(shares: Sequence[Any]) -> list[float]:
     if len(shares) < 2 or not good or abs(sum(shares) - 1) > 1e-9:
         raise ArgumentError(f"found shares {list(shares)}; wanted at least two numbers from 0 to 1 that add up to 1")
     return [0.0, *list(accumulate(shares))[:-1], 1.0]
-
-
-def _moment(at: Any) -> Any:
-    """A moment as a literal: text is read as a date or time in ISO form."""
-    if not isinstance(at, str):
-        return at
-    try:
-        return date.fromisoformat(at) if len(at) == len("2024-01-31") else datetime.fromisoformat(at)
-    except ValueError as error:
-        wanted = "a date or time, such as '2024-01-31' or '2024-01-31T12:00'"
-        raise ArgumentError(f"at is {at!r}; wanted {wanted}") from error
-
-
-def sql_condition(text: str) -> pl.Expr:
-    """The condition that a text says in SQL: `day >= '2024-01-01' and price > 3`. Called by the commands."""
-    try:
-        return pl.sql_expr(text)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise ArgumentError(f"cannot read the condition {text!r}: {str(error).splitlines()[0]}") from error

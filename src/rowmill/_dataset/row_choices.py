@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rowmill._dataset.moments import with_moments
 from rowmill.errors import ArgumentError, NullError, RowmillError, missing_column
 from rowmill.graph.saved.expressions import load_expression, save_expression
 from rowmill.schema import Schema
@@ -179,9 +180,9 @@ def condition(given: Any, schema: Schema) -> Condition:
         reason = str(error).partition(", which a saved workflow")[0]
         raise ArgumentError(
             f"cannot filter by this condition: {reason}, which cannot be told from another one in a later run; use "
-            f"expressions of Polars without Python functions (in SQL, a = 1 or a = 2 instead of a in (1, 2))"
+            f"expressions of Polars without Python functions"
         ) from error
-    return checked(data, schema)
+    return checked(with_moments(data, schema), schema)
 
 
 def checked(data: Any, schema: Schema, never_null: str | None = None) -> Condition:

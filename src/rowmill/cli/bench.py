@@ -9,7 +9,6 @@ import typer
 
 from rowmill._system.progress import progress_bar
 from rowmill.cli import console
-from rowmill.dataset import Dataset
 from rowmill.errors import ArgumentError
 from rowmill.feed.report.verdict import limit_text
 from rowmill.report import plural
@@ -26,13 +25,15 @@ CEILING, OURS, STOCK = "decoding alone", "Rowmill, shuffled", "stock DataLoader"
 def bench(
     path: console.Path_,
     engine: console.Engine = None,
+    where: console.Where = None,
+    version: console.Version = None,
     batch_size: console.BatchSize = 65_536,
     columns: console.Columns = None,
     seconds: Annotated[float, typer.Option(min=0.01, help="How long each of the three is measured.")] = 4,
     json: console.Json = False,
 ) -> None:
     """Measure what this machine reaches on these files: decoding alone, Rowmill, the stock DataLoader."""
-    data = Dataset(path, engine)
+    data = console.open_table(path, engine, where, version)
     if not data.num_rows:
         raise ArgumentError(f"{path} has no rows; wanted some to load")
     chosen = console.names(columns) or loadable(data.schema)

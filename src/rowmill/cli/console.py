@@ -12,6 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from rowmill._dataset.sql_condition import sql_condition
+from rowmill.dataset import Dataset
 from rowmill.report.facts import Advice
 from rowmill.sources.files.paths import local_path
 
@@ -24,7 +26,23 @@ Separator = Annotated[str | None, typer.Option(help="CSV: what separates fields.
 NullValues = Annotated[
     list[str] | None, typer.Option("--null-values", help="CSV: texts that mean null, separated by commas: NA,?,-.")
 ]
+Where = Annotated[
+    str | None, typer.Option(help="Only rows for which this SQL condition holds: \"day >= '2024-01-31' and x > 3\".")
+]
+Version = Annotated[
+    str | None, typer.Option(help="Delta tables: the number of a version, or a moment such as 2024-01-31T12:00.")
+]
 Memory = Annotated[str, typer.Option(help="What loading may take, such as 1GB; auto: what the cores need.")]
+
+
+def open_table(
+    path: str, engine: str | None = None, where: str | None = None, version: str | None = None, **options: Any
+) -> Dataset:
+    """The table that a command reads, or the rows of it that `--where` chooses."""
+    if version is not None:
+        options |= {"version": int(version)} if version.isdecimal() else {"timestamp": version}
+    table = Dataset(path, engine, **options)
+    return table if where is None else table.filter(sql_condition(where))
 
 
 def emit(content: Any) -> None:

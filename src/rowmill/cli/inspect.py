@@ -22,6 +22,8 @@ Shuffle = Annotated[bool, typer.Option("--shuffle/--no-shuffle", help="Whether e
 def inspect(
     path: console.Path_,
     engine: console.Engine = None,
+    where: console.Where = None,
+    version: console.Version = None,
     sep: console.Separator = None,
     null_values: console.NullValues = None,
     sample: Sample = 200_000,
@@ -30,7 +32,7 @@ def inspect(
     """Show a table: schema, rows, row groups, nulls, cardinalities, and what could be better."""
     given: dict[str, Any] = {"sep": sep, "null_values": console.names(null_values)}
     options = {name: value for name, value in given.items() if value is not None}
-    facts = measure_table(Dataset(path, engine, **options), path, sample=sample)
+    facts = measure_table(console.open_table(path, engine, where, version, **options), path, sample=sample)
     if json:
         console.emit(facts.to_dict())
         return
@@ -64,6 +66,8 @@ def _columns(facts: TableFacts) -> object:
 def plan(
     path: console.Path_,
     engine: console.Engine = None,
+    where: console.Where = None,
+    version: console.Version = None,
     batch_size: console.BatchSize = 65_536,
     columns: console.Columns = None,
     memory: console.Memory = "auto",
@@ -73,7 +77,7 @@ def plan(
     json: console.Json = False,
 ) -> None:
     """Say what an epoch will be: steps, memory, bytes, and how well the table is mixed."""
-    data, wanted = Dataset(path, engine), console.names(columns)
+    data, wanted = console.open_table(path, engine, where, version), console.names(columns)
     loader = open_loader(data, batch_size, columns=wanted, memory=memory, shuffle=shuffle, ranks=ranks)
     found = loader.plan(mixing)
     if json:
@@ -88,6 +92,8 @@ def report(
         Path, typer.Option("--output", "-o", parser=console.output_path, help="The page to write.")
     ] = Path("report.html"),
     engine: console.Engine = None,
+    where: console.Where = None,
+    version: console.Version = None,
     batch_size: console.BatchSize = 65_536,
     columns: console.Columns = None,
     memory: console.Memory = "auto",
@@ -104,17 +110,17 @@ def report(
     if not folder.is_dir():
         what = "is not a folder" if folder.exists() else "does not exist"
         raise ArgumentError(f"{folder} {what}; wanted a folder to write {output.name} in; make it, or give another -o")
-    data = Dataset(path, engine)
+    data = console.open_table(path, engine, where, version)
     if seconds and data.num_rows:
         found = _loaded(data, path, console.names(columns), batch_size, memory, sample, mixing, seconds)
     else:
         found = of_dataset(data, path, sample=sample)
-    where = found.write(output)
+    page = found.write(output)
     pictures = [] if png is None else found.write_png(png)
     if json:
-        console.emit({**found.to_dict(), "path": str(where), "pictures": [str(p) for p in pictures]})
+        console.emit({**found.to_dict(), "path": str(page), "pictures": [str(p) for p in pictures]})
     else:
-        console.show(f"[bold]{found.verdict[0]}.[/]", f"Report: {console.plain(str(where))}")
+        console.show(f"[bold]{found.verdict[0]}.[/]", f"Report: {console.plain(str(page))}")
 
 
 def _loaded(

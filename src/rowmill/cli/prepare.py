@@ -38,6 +38,8 @@ def fit(
     conts: Annotated[Names, typer.Option(help="Columns to fill and scale (FillMissing, Normalize).")] = None,
     labels: Annotated[Names, typer.Option(help="Columns to pass on as they are.")] = None,
     engine: console.Engine = None,
+    where: console.Where = None,
+    version: console.Version = None,
     memory: console.Memory = "1GB",
     json: console.Json = False,
 ) -> None:
@@ -45,7 +47,7 @@ def fit(
     start = time.perf_counter()
     if workflow is not None and (cats or conts or labels):
         raise typer.BadParameter("together with --workflow; give one of them", param_hint="--cats, --conts, --labels")
-    data = Dataset(path, engine)
+    data = console.open_table(path, engine, where, version)
     made = Workflow.load(workflow) if workflow is not None else _simple(data, cats, conts, labels)
     made.fit(data, memory=memory).save(output)
     columns = made.output_schema.column_names
@@ -84,11 +86,13 @@ def transform(
     files: Files = None,
     row_group_size: GroupRows = None,
     engine: console.Engine = None,
+    where: console.Where = None,
+    version: console.Version = None,
     json: console.Json = False,
 ) -> None:
     """Run a fitted workflow over a table, and write what comes out as Parquet files."""
     start = time.perf_counter()
-    made = Workflow.load(workflow).transform(Dataset(path, engine))
+    made = Workflow.load(workflow).transform(console.open_table(path, engine, where, version))
     made.to_parquet(output, output_files=files, row_group_size=row_group_size)
     _written(output, start, json)
 
@@ -100,6 +104,8 @@ def convert(
     row_group_size: GroupRows = None,
     compression: Annotated[str, typer.Option(help="snappy, zstd, lz4, gzip or none.")] = "snappy",
     engine: console.Engine = None,
+    where: console.Where = None,
+    version: console.Version = None,
     sep: console.Separator = None,
     names: Annotated[Names, typer.Option(help="CSV: names of the columns.")] = None,
     header: Annotated[
@@ -115,7 +121,8 @@ def convert(
     options: dict[str, Any] = {"sep": sep, "names": console.names(names), "has_header": header}
     options["null_values"] = console.names(null_values)
     dtypes = dict.fromkeys(console.names(hex_) or (), "hex")
-    data = Dataset(path, engine, dtypes=dtypes or None, **{k: v for k, v in options.items() if v is not None})
+    given = {name: value for name, value in options.items() if value is not None}
+    data = console.open_table(path, engine, where, version, dtypes=dtypes or None, **given)
     data.to_parquet(output, output_files=files, row_group_size=row_group_size, compression=compression)
     kind = getattr(getattr(data.source, "files", None), "engine", None)
     _written(output, start, json, tuple(on_null_texts(measure_text(Dataset(output)), shlex.quote(path), kind)))

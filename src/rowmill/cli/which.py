@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from rowmill.cli import console
-from rowmill.dataset import Dataset
 from rowmill.errors import StateError
 from rowmill.feed.run.batch_rows import locate_saved_step
 
@@ -25,10 +24,12 @@ def which(
     rank: Annotated[int, typer.Option(min=0, help="The process whose batch it was.")] = 0,
     ranks: Annotated[int | None, typer.Option(min=1, help="For elastic loaders: the number of processes.")] = None,
     engine: console.Engine = None,
+    where: console.Where = None,
+    version: console.Version = None,
     json: console.Json = False,
 ) -> None:
     """Say which rows were in a step of training: file, row group and row. Reads no value of the table."""
-    source = Dataset(path, engine).source
+    source = console.open_table(path, engine, where, version).source
     found = locate_saved_step(source, _read(state), step, epoch, rank, ranks)
     if json:
         console.emit(found.to_dicts())

@@ -56,6 +56,11 @@ def save_expression(expr: pl.Expr) -> dict[str, Any]:
     raise refused(f"{str(expr)[:80]}, which cannot be built again exactly")
 
 
+def translate(written: Any) -> dict[str, Any]:
+    """Our data for an expression as Polars writes it in JSON, in this process."""
+    return _translated(written, [], 0)
+
+
 def load_expression(data: Any) -> pl.Expr:
     """The expression that `save_expression` wrote, from data that may come from anybody."""
     return _Builder().built(data, 0)[0]

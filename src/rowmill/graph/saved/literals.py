@@ -11,6 +11,7 @@ import re
 from datetime import UTC, date, datetime, time, timedelta
 from io import BytesIO
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import polars as pl
 
@@ -206,8 +207,9 @@ def _moment(value: Any, made: pl.DataType) -> Any:
             span = timedelta(microseconds=micros * _PER_MICROSECOND.get(made.time_unit, 1))
             if not rest and isinstance(made, pl.Duration):
                 return span
-            if not rest and isinstance(made, pl.Datetime) and made.time_zone in (None, "UTC"):
-                return (_EPOCH + span).replace(tzinfo=UTC) if made.time_zone else _EPOCH + span
-    except OverflowError as error:
+            if not rest and isinstance(made, pl.Datetime):
+                zone = made.time_zone
+                return _EPOCH + span if zone is None else (_EPOCH + span).replace(tzinfo=UTC).astimezone(ZoneInfo(zone))
+    except (OverflowError, ZoneInfoNotFoundError) as error:
         raise refused(f"{value!r} as a constant of type {made}") from error
     raise refused(f"{value!r} as a constant of type {made}")
