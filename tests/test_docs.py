@@ -48,7 +48,7 @@ def test_the_workflow_page_lists_every_operator():
     assert [name for name, _ in rows] == sorted(OPERATORS) and {name for name, yes in rows if yes} == learn
 
 
-PAGES = ["index", "performance", "ranks", "accelerate", "migrating"]
+PAGES = ["index", "choosing-rows", "performance", "ranks", "accelerate", "migrating"]
 RUN_PAGES = """
 import os, sys, traceback
 for name in sys.argv[1:]:
