@@ -20,7 +20,7 @@ ALLOWED = {
     "schema": {"errors", "dtypes", "tags", "column_schema"},
     "sources": {"_system", "errors", "schema", "sources"},
     "sinks": {"_system", "errors", "schema", "sources", "sinks"},
-    "statistics": {"_native", "errors", "sources.names", "statistics"},
+    "statistics": {"_native", "errors", "sources.names", "sources.owned", "statistics"},
     "graph": {
         "_system.handles",
         "errors",

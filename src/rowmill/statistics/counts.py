@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from rowmill import _native
 from rowmill.errors import ColumnError
 from rowmill.sources.names import columns, frame_of
+from rowmill.sources.owned import owned
 from rowmill.statistics.moments import leaves
 from rowmill.statistics.spill import Spilled, shards
 from rowmill.statistics.statistic import KEEP
-from rowmill.statistics.values import from_whole, is_whole, owned, whole, without_nan
+from rowmill.statistics.values import from_whole, is_whole, whole, without_nan
 
 COUNT = "__count__"
 _START = 1 << 10

@@ -36,20 +36,6 @@ def from_whole(numbers: NDArray[np.int64], name: str, dtype: pl.DataType) -> pl.
     return (series.reinterpret(signed=False) if dtype == pl.UInt64 else series.cast(dtype)).alias(name)
 
 
-def owned(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with strings in memory of their own.
-
-    Strings in Polars are views: a few of them that were chosen from a large frame keep all strings of that frame in
-    memory.
-    """
-    copied = [
-        pl.Series(column.name, column.alias("values").to_arrow()).cast(column.dtype)
-        for column in frame.get_columns()
-        if column.dtype in (pl.String, pl.Binary)
-    ]
-    return frame.with_columns(copied) if copied else frame
-
-
 def without_nan(values: pl.Series) -> pl.Series:
     """Values with NaN as null, and with one zero."""
     if values.dtype.is_float():

@@ -29,6 +29,7 @@ from rowmill.sources.frames.pandas_index import unlisted_schema
 from rowmill.sources.locate import Rows, locate, locate_parts
 from rowmill.sources.names import columns as exactly
 from rowmill.sources.null_columns import CountsNulls
+from rowmill.sources.owned import owned
 from rowmill.sources.source import Fragment, Source, read_slices
 from rowmill.sources.wrap.transformed import rows_before
 
@@ -204,6 +205,8 @@ class FilteredSource:
             mask = self._choice.chosen(frame, at)
             at += frame.height
             found = frame.select(exactly(columns)).filter(pl.Series(mask)) if columns else _height(int(mask.sum()))
+            found = found if 2 * found.height > frame.height else owned(found)
+            del frame  # or it would stay in memory until the next one has been read
             found, skip = found.slice(skip, left), max(0, skip - found.height)
             left -= found.height
             if found.height:
