@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rowmill.errors import ArgumentError, ColumnError, DtypeError, closest
 from rowmill.graph.operator import Call, Fitted, Inputs, Operator, Output, Value, numeric, one_per_column
-from rowmill.ops.columns import per_column, retagged, whole_number
+from rowmill.ops._parts.columns import per_column, retagged, whole_number
 from rowmill.ops.embedding import embedding_size
 from rowmill.schema import ColumnSchema, Tags
 from rowmill.statistics.values import hashes, over_leaves

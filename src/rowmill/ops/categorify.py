@@ -15,9 +15,8 @@ from rowmill._system.sizes import parse_bytes
 from rowmill.errors import ArgumentError, UnseenValueError, warn
 from rowmill.graph.operator import Call, Fitted, Inputs, Output, StatOperator
 from rowmill.graph.selector import Group, members
-from rowmill.ops.columns import check_names, retagged
-from rowmill.ops.embedding import embedding_size, get_embedding_sizes
-from rowmill.ops.vocabulary import (
+from rowmill.ops._parts.columns import check_names, retagged
+from rowmill.ops._parts.vocabulary import (
     LearntTable,
     VocabularySpec,
     given_vocabulary,
@@ -28,6 +27,7 @@ from rowmill.ops.vocabulary import (
     shown_table,
     write_vocabulary,
 )
+from rowmill.ops.embedding import embedding_size, get_embedding_sizes
 from rowmill.schema import ColumnSchema, Tags
 from rowmill.sources.names import columns as named_columns
 from rowmill.sources.types import frame_type, polars_type

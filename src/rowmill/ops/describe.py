@@ -11,7 +11,7 @@ import polars as pl
 
 from rowmill.errors import ArgumentError
 from rowmill.graph.operator import Fitted, Inputs, Operator, Output, StatOperator, by_leaf, one_per_column
-from rowmill.ops.columns import retagged
+from rowmill.ops._parts.columns import retagged
 from rowmill.schema import ColumnSchema, Tags
 from rowmill.sources.types import polars_type
 from rowmill.statistics.counts import Counts

@@ -11,7 +11,7 @@ import polars as pl
 from rowmill.errors import ArgumentError, ColumnError, closest
 from rowmill.graph.operator import Change, Fitted, Inputs, Operator, Output, numeric, one_per_column
 from rowmill.graph.saved.expressions import growth, save_expression
-from rowmill.ops.columns import retagged
+from rowmill.ops._parts.columns import retagged
 from rowmill.schema import ColumnSchema, Tags
 from rowmill.sources.frames.frame_source import as_pandas, from_pandas
 from rowmill.sources.names import column, columns

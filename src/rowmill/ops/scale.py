@@ -25,7 +25,7 @@ from rowmill.graph.operator import (
     numeric,
     one_per_column,
 )
-from rowmill.ops.columns import retagged
+from rowmill.ops._parts.columns import retagged
 from rowmill.schema import ColumnSchema, Tags
 from rowmill.sources.types import polars_type
 from rowmill.statistics.extremes import Extremes

@@ -14,8 +14,8 @@ from rowmill import _native
 from rowmill.errors import ArgumentError, ColumnError
 from rowmill.graph.operator import ROW, ROWS, Call, Fitted, Inputs, Output, StatOperator, Value, numeric
 from rowmill.graph.selector import members
-from rowmill.ops.columns import whole_number
-from rowmill.ops.vocabulary import LearntTable, shown_table
+from rowmill.ops._parts.columns import whole_number
+from rowmill.ops._parts.vocabulary import LearntTable, shown_table
 from rowmill.schema import ColumnSchema, Tags
 from rowmill.sources.names import columns as columns_named
 from rowmill.sources.types import polars_type

@@ -13,8 +13,8 @@ import polars as pl
 
 from rowmill.errors import ArgumentError, ColumnError, closest, missing_column
 from rowmill.graph.operator import Call, Fitted, Inputs, Operator, Output, Value
-from rowmill.ops.as_of import STRATEGIES, AsOfIndex, common_type
-from rowmill.ops.columns import retagged
+from rowmill.ops._parts.as_of import STRATEGIES, AsOfIndex, common_type
+from rowmill.ops._parts.columns import retagged
 from rowmill.ops.embedding import embedding_size
 from rowmill.ops.join import check_zones, external_table, taken
 from rowmill.schema import ColumnSchema, Tags

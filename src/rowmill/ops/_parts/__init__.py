@@ -1,0 +1,1 @@
+"""What several operators are made of: vocabularies, indexes of times, and checks of columns."""
